@@ -34,7 +34,10 @@ Status LogReader::Read(const std::function<void()>& begin,
 }
 
 Status LogReader::CheckEnd(const Result& result) const {
-  const LogPosition least = memory_is_whole_ ? result.durable : result.persisted;
+  // Where memory is mapped, kDurable is written seldom, and often less than kPersisted. Frames were
+  // in memory before they were on disk.
+  const LogPosition least =
+      memory_is_whole_ ? std::max(result.durable, result.persisted) : result.persisted;
   if (result.end >= std::min(least, result.sealed)) return Status::OK();
   return Status::Corruption(
       "the log is damaged: it ends at position " + std::to_string(result.end) + " and was " +

@@ -37,8 +37,8 @@ class LogReader {
         timeout_(timeout) {}
 
   // Calls `apply` with each frame that is not void, in the order of their positions. Its first
-  // error ends the reading. Corruption if the log ends before the position up to which it was
-  // durable; after a power failure, before the one up to which it was on disk.
+  // error ends the reading. Corruption if the log ends before a position up to which it was durable
+  // or on disk; after a power failure, only before the one up to which it was on disk.
   //
   // An owner that does not know yet that it is none any more may still put segments to another use
   // that it did not need when it was. Then the log's start has moved on meanwhile, and reading

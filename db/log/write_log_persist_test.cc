@@ -161,6 +161,7 @@ TEST_P(LogPersistTest, OnlyWhatWasOnDiskIsMissed) {
   const Status damaged = ReadAll(&read, &result, kAfterPowerFailure);
   EXPECT_TRUE(damaged.IsCorruption());
   EXPECT_THAT(damaged.ToString(), HasSubstr("on disk up to " + std::to_string(first)));
+  EXPECT_TRUE(ReadAll(&read, &result).IsCorruption()) << "what is on disk was in memory";
 }
 
 // Fails if a segment is used again while the disk still says that a reader begins there.
