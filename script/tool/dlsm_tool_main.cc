@@ -10,6 +10,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dLSM/db.h"
@@ -32,6 +33,9 @@ DEFINE_string(config, "",
               "--compute_node_id and without --memory_nodes: that of the working directory, or of "
               "the one above it");
 DEFINE_string(memory_nodes, "", "memory nodes as host[:port], separated by commas");
+DEFINE_string(data_dir, "",
+              "the directory of a memory node that does not run: of Server --data_dir, or "
+              "Options::embedded_dir");
 DEFINE_uint32(compute_node_id, 0, "which of the config's compute nodes this is");
 DEFINE_string(fabric, "", "local, shm, tcp or verbs; empty: what fits the memory nodes");
 DEFINE_string(rdma_device, "",
@@ -87,6 +91,9 @@ constexpr const char* kUsageText =
     "  stats    writes what is known of the database: fabric, levels, memory, wire, counters\n"
     "  compact  merges all tables down\n"
     "  destroy  deletes the database\n"
+    "  accept-loss\n"
+    "           opens a database whose log is damaged, says what of it is lost, and goes on "
+    "without that\n"
     "  split-points\n"
     "           writes the keys that divide the data into --shards parts of the same size\n"
     "  doctor   (by itself) checks this host, and the memory nodes if any are named: limits, huge\n"
@@ -99,7 +106,9 @@ constexpr const char* kUsageText =
     "           or sets with --quota what --db may have, until they end\n"
     "  nodes    (by itself) shows what the memory nodes hold and have spent\n"
     "\n"
-    "With neither --memory_nodes nor --config the database lives in this process and ends with "
+    "With --data_dir the databases are those of that directory, which no other process has open.\n"
+    "With none of --memory_nodes, --config and --data_dir the database lives in this process and "
+    "ends with "
     "it,\n"
     "so verbs are chained: dlsm_tool load,verify,dump < entries.tsv";
 
@@ -160,8 +169,22 @@ Status ShardsFromFlags(const std::vector<Verb>& verbs, ToolOptions* options) {
                       &options->database.shard_boundaries);
 }
 
+// A directory has its memory node in this process.
+Status CheckDataDirFlag() {
+  if (FLAGS_data_dir.empty()) return Status::OK();
+  for (const auto& [flag, given] : {std::pair("memory_nodes", !FLAGS_memory_nodes.empty()),
+                                    std::pair("config", !FLAGS_config.empty())}) {
+    if (!given) continue;
+    return Status::InvalidArgument(fmt::format("both --data_dir and --{} are given", flag),
+                                   "give only one of them");
+  }
+  return Status::OK();
+}
+
 Status OptionsFromFlags(ToolOptions* options) {
+  DLSM_RETURN_IF_ERROR(CheckDataDirFlag());
   options->name = FLAGS_db;
+  options->database.embedded_dir = FLAGS_data_dir;
   options->database.config = FLAGS_config;
   options->database.memory_nodes = FLAGS_memory_nodes;
   options->database.compute_node_id = FLAGS_compute_node_id;
@@ -200,6 +223,10 @@ Status ParseCommand(int argc, char** argv, std::vector<Verb>* verbs, ToolOptions
 }
 
 Status NodesFromFlags(std::vector<HostPort>* memory_nodes, Credentials* credentials) {
+  if (!FLAGS_data_dir.empty()) {
+    return Status::InvalidArgument("this verb is about memory nodes that run, not about --data_dir",
+                                   "name them with --memory_nodes or --config");
+  }
   if (!FLAGS_memory_nodes.empty() && !FLAGS_config.empty()) {
     return Status::InvalidArgument("both --memory_nodes and --config are given",
                                    "give only one of them");
@@ -299,7 +326,7 @@ int Main(int argc, char** argv) {
     return kUsage;
   }
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  FindConfigFile("dlsm_tool");
+  if (FLAGS_data_dir.empty()) FindConfigFile("dlsm_tool");
   // A reader that went away is an error of the write, not the end of this process: the database is
   // still to be closed.
   std::signal(SIGPIPE, SIG_IGN);

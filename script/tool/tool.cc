@@ -17,6 +17,7 @@
 
 #include "dLSM/iterator.h"
 #include "dLSM/write_batch.h"
+#include "memory_node/store/directory.h"
 #include "port/thread_sanitizer.h"
 #include "script/tool/split_points.h"
 #include "util/status_macros.h"
@@ -41,6 +42,7 @@ constexpr std::array kVerbNames = {
     VerbName{"compact", Verb::kCompact},
     VerbName{"destroy", Verb::kDestroy},
     VerbName{"split-points", Verb::kSplitPoints},
+    VerbName{"accept-loss", Verb::kAcceptLoss},
 };
 
 // A batch of `load`: large enough that its fixed cost does not matter, small beside a memtable.
@@ -107,6 +109,13 @@ Status WithContext(const Status& status, const std::string& context) {
                           fmt::format("{}: {}", context, status.message().ToStringView()));
 }
 
+// An open would make the directory.
+Status CheckIsThere(const std::string& directory) {
+  if (directory.empty() || Directory::IsAt(directory)) return Status::OK();
+  return Status::NotFound(fmt::format("--data_dir={} has no databases", directory),
+                          "name a directory that a memory node has made, or begin with load");
+}
+
 }  // namespace
 
 Status ParseVerbs(const std::string& list, std::vector<Verb>* verbs) {
@@ -158,7 +167,8 @@ Status Tool::Run(const std::vector<Verb>& verbs) {
 
 Status Tool::RunAll(const std::vector<Verb>& verbs) {
   for (const Verb verb : verbs) {
-    if (verb != Verb::kDestroy) DLSM_RETURN_IF_ERROR(EnsureOpen());
+    const bool opens_itself = verb == Verb::kDestroy || verb == Verb::kAcceptLoss;
+    if (!opens_itself) DLSM_RETURN_IF_ERROR(EnsureOpen());
     DLSM_RETURN_IF_ERROR(RunOne(verb));
   }
   return Status::OK();
@@ -188,20 +198,28 @@ Status Tool::RunOne(Verb verb) {
       return Destroy();
     case Verb::kSplitPoints:
       return SplitPoints();
+    case Verb::kAcceptLoss:
+      return AcceptLoss();
   }
   return Status::InvalidArgument("no such verb");
 }
 
 Status Tool::EnsureOpen() {
-  if (db_ != nullptr) return Status::OK();
+  return db_ != nullptr ? Status::OK() : Open(/*accept_log_loss=*/false);
+}
+
+Status Tool::Open(bool accept_log_loss) {
   Options options = options_.database;
   options.create_if_missing = creates_;
+  options.accept_log_loss = accept_log_loss;
+  if (!creates_) DLSM_RETURN_IF_ERROR(CheckIsThere(options.embedded_dir));
   const Status status = DB::Open(options, options_.name, &db_);
-  const bool embedded = options.config.empty() && options.memory_nodes.empty();
-  if (!status.ok() && embedded && !creates_) {
+  const bool in_memory =
+      options.config.empty() && options.memory_nodes.empty() && options.embedded_dir.empty();
+  if (!status.ok() && in_memory && !creates_) {
     return WithContext(status,
-                       "without --memory_nodes and --config a database lives only as long as the "
-                       "command: begin with load");
+                       "without --memory_nodes, --config and --data_dir a database lives only as "
+                       "long as the command: begin with load");
   }
   return status;
 }
@@ -397,8 +415,23 @@ Status Tool::SplitPoints() {
   return Emit(text);
 }
 
+// An open that may lose nothing says how far the log is whole.
+Status Tool::AcceptLoss() {
+  const Status whole = EnsureOpen();
+  if (whole.ok()) {
+    *messages_ << "accept-loss: nothing is lost: no log is damaged\n";
+    return whole;
+  }
+  if (!whole.IsCorruption()) return whole;
+  DLSM_RETURN_IF_ERROR(Open(/*accept_log_loss=*/true));
+  *messages_ << fmt::format("accept-loss: {} was opened without what its log has lost: {}\n",
+                            options_.name, whole.message().ToStringView());
+  return Status::OK();
+}
+
 Status Tool::Destroy() {
   DLSM_RETURN_IF_ERROR(CloseDatabase());
+  DLSM_RETURN_IF_ERROR(CheckIsThere(options_.database.embedded_dir));
   ledger_.Clear();
   return DestroyDB(options_.name, options_.database);
 }

@@ -31,6 +31,7 @@ enum class Verb : uint8_t {
   kCompact,
   kDestroy,
   kSplitPoints,
+  kAcceptLoss,
 };
 
 struct ToolOptions {
@@ -70,6 +71,7 @@ class Tool {
   Status RunAll(const std::vector<Verb>& verbs);
   Status RunOne(Verb verb);
   Status EnsureOpen();
+  Status Open(bool accept_log_loss);
   Status CloseDatabase();
 
   Status Load();
@@ -83,6 +85,7 @@ class Tool {
   Status Compact();
   Status Destroy();
   Status SplitPoints();
+  Status AcceptLoss();
 
   Status WriteEntries(const ReadOptions& read, const Slice* first, uint64_t limit);
   Status Emit(const std::string& text);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -12,6 +13,8 @@
 
 #include "script/tool/split_points.h"
 #include "util/fabric/decorators/fault_injector.h"
+#include "util/status_testing.h"
+#include "util/temporary_directory_testing.h"
 
 namespace dlsm::tool {
 
@@ -108,6 +111,24 @@ TEST(Tool, BinaryGoesInAndOut) {
   EXPECT_EQ(outcome.out, std::string("\0\n", 2) + entry);
 }
 
+// Fails if a directory does not keep what a command has written, or is made by one that only reads.
+TEST(Tool, DatabaseStaysInItsDirectory) {
+  const TemporaryDirectory temporary;
+  ToolOptions options = Fresh();
+  options.database.embedded_dir = temporary / "data";
+  for (const char* verbs : {"dump", "destroy", "accept-loss", "stats,verify"}) {
+    const Status missing = RunCommand(verbs, options).status;
+    EXPECT_TRUE(missing.IsNotFound()) << missing.ToString();
+    EXPECT_THAT(missing.ToString(), HasSubstr(temporary / "data"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(temporary / "data"));
+  ASSERT_OK(RunCommand("load", options, "a\t1\nb\t2\n").status);
+  EXPECT_EQ(RunCommand("dump", options).out, "a\t1\nb\t2\n");
+  EXPECT_THAT(RunCommand("accept-loss,verify", options).messages, HasSubstr("nothing is lost"));
+  ASSERT_OK(RunCommand("destroy", options).status);
+  EXPECT_FALSE(RunCommand("dump", options).status.ok());
+}
+
 TEST(Tool, DestroyedDatabaseIsGone) {
   const ToolOptions options = Fresh();
   ASSERT_TRUE(RunCommand("load,destroy", options, "a\t1\n").status.ok());
@@ -150,7 +171,8 @@ TEST(Tool, MalformedInputIsNamedAndNothingElseRuns) {
 TEST(Tool, WrongCommandsAreRefusedBeforehand) {
   ToolOptions options = Fresh();
   EXPECT_THAT(RunCommand("load,dmup", options).status.ToString(), HasSubstr("unknown verb 'dmup'"));
-  EXPECT_THAT(RunCommand("dmup", options).status.ToString(), HasSubstr("by itself: doctor nodes"));
+  EXPECT_THAT(RunCommand("dmup", options).status.ToString(),
+              HasSubstr("by itself: doctor nodes"));
   EXPECT_THAT(RunCommand("stats,quota", options).status.ToString(),
               HasSubstr("'quota' goes with no other verb"));
   EXPECT_THAT(RunCommand("", options).status.ToString(), HasSubstr("unknown verb ''"));
