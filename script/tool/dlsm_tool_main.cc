@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dLSM/db.h"
+#include "script/tool/directory_check.h"
 #include "script/tool/doctor.h"
 #include "script/tool/merge_schedule.h"
 #include "script/tool/node_use.h"
@@ -96,6 +97,7 @@ constexpr const char* kUsageText =
     "without that\n"
     "  split-points\n"
     "           writes the keys that divide the data into --shards parts of the same size\n"
+    "  check    (by itself) reads all that is in --data_dir, and says what is damaged\n"
     "  doctor   (by itself) checks this host, and the memory nodes if any are named: limits, huge\n"
     "           pages, RDMA devices, control port, version, secret, speed of each fabric\n"
     "  schedule (by itself) shows how the memory nodes schedule the merges of all their "
@@ -272,6 +274,18 @@ Status ScheduleOptionsFromFlags(MergeScheduleOptions* options) {
   return NodesFromFlags(&options->memory_nodes, &options->credentials);
 }
 
+int CheckMain() {
+  Status status = CheckDataDirFlag();
+  if (status.ok() && FLAGS_data_dir.empty()) {
+    status = Status::InvalidArgument("check needs --data_dir=DIRECTORY");
+  }
+  bool good = false;
+  if (status.ok()) status = CheckDirectory(FLAGS_data_dir, &std::cout, &good);
+  if (status.ok()) return good ? 0 : kFailed;
+  std::cerr << "dlsm_tool: " << status.ToString() << "\n";
+  return status.IsInvalidArgument() ? kUsage : kFailed;
+}
+
 int DoctorMain() {
   DoctorOptions options;
   const Status status = DoctorOptionsFromFlags(&options);
@@ -333,6 +347,7 @@ int Main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   std::cin.tie(nullptr);
 
+  if (argc == 2 && std::string(argv[1]) == "check") return CheckMain();
   if (argc == 2 && std::string(argv[1]) == "doctor") return DoctorMain();
   if (argc == 2 && std::string(argv[1]) == "schedule") return ScheduleMain();
   if (argc == 2 && std::string(argv[1]) == "nodes") return NodesMain();

@@ -47,7 +47,7 @@ struct ToolOptions {
 };
 
 // Verbs of memory nodes and of a set-up, not of one database: each is a command by itself.
-inline constexpr std::array<std::string_view, 4> kVerbsAlone = {"doctor", "nodes", "quota",
+inline constexpr std::array<std::string_view, 5> kVerbsAlone = {"check", "doctor", "nodes", "quota",
                                                                 "schedule"};
 
 // "load,verify,dump" as verbs. InvalidArgument names what is unknown and lists what there is.

@@ -161,6 +161,64 @@ for fabric in shm tcp; do
   echo "tool_test: $fabric: good"
 done
 
+# -------- In a directory: every verb is a process of its own, and what is damaged is found.
+embedded=("$tool" --data_dir="$work/directory" --db=packages)
+refused "has no databases" "${embedded[@]}" dump
+[[ ! -e $work/directory ]] || fail "a verb that only reads has made a directory"
+"${embedded[@]}" load <"$work/entries.tsv" 2>"$work/load.log" || fail "load into a directory"
+"${embedded[@]}" dump >"$work/out.tsv" 2>"$work/dump.log" || fail "dump of a directory"
+same "$work/out.tsv" "$work/sorted.tsv" "a directory"
+"${embedded[@]}" get --key="$middle_key" >"$work/out.tsv" || fail "get from a directory"
+sed -n "$((count / 2))p" "$work/sorted.tsv" | cut -f 2 | cmp - "$work/out.tsv" ||
+  fail "get from a directory gave another value"
+"${embedded[@]}" delete --key="$first_key" || fail "delete in a directory"
+refused "no key" "${embedded[@]}" get --key="$first_key"
+refused "no_such_db" "$tool" --data_dir="$work/directory" --db=no_such_db dump
+"${embedded[@]}" accept-loss 2>"$work/accept.log" || fail "accept-loss in a directory"
+grep -q "nothing is lost" "$work/accept.log" || fail "accept-loss found a loss"
+"${embedded[@]}" check >"$work/out.txt" || fail "check of a directory"
+grep -q '^1 databases, [1-9][0-9]* tables, [0-9]* bytes checked: nothing wrong$' "$work/out.txt" ||
+  fail "check of a directory counted wrong"
+# Wherever a key lies, one of its bytes changes. The file is as large as the disk, and mostly holes.
+python3 - "$work/directory/dlsm-memory" "$middle_key" <<'END' || fail "cannot damage the directory"
+import os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+at = 0
+while True:
+    try:
+        begin = os.lseek(file, at, os.SEEK_DATA)
+    except OSError:
+        break
+    at = os.lseek(file, begin, os.SEEK_HOLE)
+    data = os.pread(file, at - begin, begin)
+    found = data.find(sys.argv[2].encode())
+    while found >= 0:
+        os.pwrite(file, b"\xff", begin + found)
+        found = data.find(sys.argv[2].encode(), found + 1)
+END
+status=0
+"${embedded[@]}" check >"$work/out.txt" || status=$?
+((status == 1)) || fail "check of a damaged table ended with $status"
+grep -q 'BAD .*packages.* table [0-9]* at offset' "$work/out.txt" ||
+  fail "check does not name the damaged table"
+"${embedded[@]}" destroy || fail "destroy in a directory"
+"${embedded[@]}" check >"$work/out.txt" || fail "check of an empty directory"
+start_server --fabric=tcp --data_dir="$work/served"
+"$tool" --fabric=tcp --memory_nodes="$node" --db=packages load,accept-loss <"$work/entries.tsv" \
+  2>"$work/load.log" || fail "load into a Server's directory"
+refused "in use by another process" "$tool" --data_dir="$work/served" check
+stop_server || fail "the Server with a directory did not end cleanly on SIGTERM"
+"$tool" --data_dir="$work/served" check >"$work/out.txt" || fail "check of a Server's directory"
+grep -q 'good .*packages' "$work/out.txt" || fail "check does not name the Server's database"
+refused "no directory of a memory node" "$tool" --data_dir="$work" check
+refused "needs --data_dir" "$tool" check
+for verb in check dump; do
+  refused "both --data_dir and --memory_nodes" "$tool" --data_dir="$work/directory" \
+    --memory_nodes=127.0.0.1:1 "$verb"
+done
+refused "not about --data_dir" "$tool" --data_dir="$work/directory" nodes
+echo "tool_test: directory: good"
+
 # -------- A quota for whatever database comes.
 start_server --fabric=tcp --database_quota_gb=0.5
 bounded=("$tool" --fabric=tcp --memory_nodes="$node" --db=bounded)
