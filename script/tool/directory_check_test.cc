@@ -292,6 +292,10 @@ TEST_F(DirectoryCheckTest, AfterAPowerFailureWhatWasOnDiskCounts) {
     Directory::Opened opened;
     std::unique_ptr<Directory> directory;
     ASSERT_OK(Directory::Open(options, &opened, &directory));
+    // As a memory node does with its first rows.
+    StoredChanges changes;
+    changes.written.emplace_back(StoredKey{StoredKind::kContents, 0}, opened.contents.Encode());
+    ASSERT_OK(directory->Write(changes, /*persist=*/true));
   }
   CheckOutcome outcome = Checked(path_);
   ASSERT_OK(outcome.status);
