@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "dLSM/filter_policy.h"
@@ -32,6 +33,8 @@ struct CheckedShape {
   TableFormat format;
   const Comparator* order;
 };
+
+void PrintTo(const CheckedShape& shape, std::ostream* out) { *out << shape.name; }
 
 const Comparator* OwnOrderOfTheTest() {
   static const ByLastByte order;
