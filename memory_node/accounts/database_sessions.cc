@@ -188,6 +188,8 @@ void DatabaseTable::EndSessionLocked(SessionId id, End how, std::function<void()
   ended.blocks = how != End::kFenced;
   ended.let_go = how != End::kFenced || !options_.clients_map_memory;
   ended.tokens = TokensToRevokeLocked(session, owner, how);
+  // First, for it takes memory, and to have noted it in vain harms nobody.
+  sessions_.NoteRevoked(ended.tokens);
   Revocations::Prepared prepared = revocations_.Prepare(std::move(ended));
   Accounts::SessionEnd end;
   end.number = prepared.number();

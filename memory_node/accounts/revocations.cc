@@ -111,11 +111,13 @@ void Revocations::EndLocked(Map::iterator revocation) {
   revocations_.erase(revocation);
 }
 
-void Revocations::Restore(uint64_t number, DatabasePointer database, Clock::time_point gone_at) {
+void Revocations::Restore(uint64_t number, DatabasePointer database, bool blocks,
+                          Clock::time_point gone_at) {
   Revocation revocation;
   revocation.ended.database = std::move(database);
   revocation.ended.client = "a client of before this memory node was started again";
   revocation.ended.connected = false;
+  revocation.ended.blocks = blocks;
   revocation.ended.let_go = false;
   revocation.cut_off = true;  // Its tokens ended with the process.
   revocation.let_go = false;

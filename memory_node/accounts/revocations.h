@@ -63,7 +63,8 @@ class Revocations {
   void Begin(Prepared prepared, std::function<void()>* done) noexcept LOCKS_EXCLUDED(mutex_);
 
   // A fence of before this process, whose client cannot be asked: it has let go at `gone_at`.
-  void Restore(uint64_t number, DatabasePointer database, Clock::time_point gone_at)
+  // `blocks`: the database is not opened meanwhile.
+  void Restore(uint64_t number, DatabasePointer database, bool blocks, Clock::time_point gone_at)
       LOCKS_EXCLUDED(mutex_);
 
   // The client of that session has let go of what it had.

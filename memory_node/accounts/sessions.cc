@@ -113,6 +113,16 @@ std::vector<std::string> Sessions::TokensOnlyOf(const Session& session, bool sam
   return tokens;
 }
 
+void Sessions::NoteRevoked(const std::vector<std::string>& tokens) {
+  for (const std::string& token : tokens) {
+    for (auto& [id, session] : sessions_) {
+      if (std::ranges::find(session.tokens, token) != session.tokens.end()) {
+        session.revoked.insert(token);
+      }
+    }
+  }
+}
+
 bool Sessions::AnyDisconnected() const {
   return std::ranges::any_of(sessions_, [](const auto& each) { return !each.second.connected; });
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct Session {
   DatabasePointer database;
   std::string client;
   std::vector<std::string> tokens;  // All those that its calls came with.
+  // Those of them that were revoked, or are about to be, because another session has ended: another
+  // process of the memory node must not take them for good.
+  std::set<std::string> revoked;
   uint64_t connection = 0;
   bool connected = true;
   bool known = false;  // To its client, which has used it: the answer has arrived.
@@ -76,6 +80,8 @@ class Sessions {
   // The session's data tokens that no other session has; with `same_database`, no other session of
   // its database.
   std::vector<std::string> TokensOnlyOf(const Session& session, bool same_database) const;
+
+  void NoteRevoked(const std::vector<std::string>& tokens);
 
   bool AnyDisconnected() const;
   size_t size() const { return sessions_.size(); }

@@ -22,7 +22,9 @@ StoredSession ToStored(SessionId id, const Session& session) {
   stored.id = static_cast<uint64_t>(id);
   stored.incarnation = static_cast<uint64_t>(session.database->incarnation);
   stored.client = session.client;
-  stored.tokens = session.tokens;
+  for (const std::string& token : session.tokens) {
+    if (!session.revoked.contains(token)) stored.tokens.push_back(token);
+  }
   stored.known = session.known;
   stored.last_free = session.last_free;
   stored.unnamed_before = session.unnamed_before;
@@ -110,8 +112,9 @@ void DatabaseTable::Restore(const StoredState& state, bool resumed) {
   for (const auto& [database, numbers] : accounts_.Fences()) {
     for (const uint64_t number : numbers) {
       // A reader trusts its lease until it ends; other clients have let go when they are gone.
-      revocations_.Restore(number, database,
-                           now + (number >= first_readers_fence ? options_.lease : options_.grace));
+      const bool of_readers = number >= first_readers_fence;
+      revocations_.Restore(number, database, /*blocks=*/!of_readers,
+                           now + (of_readers ? options_.lease : options_.grace));
     }
   }
   size_t sessions = 0;

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "memory_node/accounts/access_revoker.h"
 #include "memory_node/accounts/database_table.h"
 #include "memory_node/store/forgetful_disk.h"
 #include "memory_node/store/store_keeper.h"
@@ -28,8 +30,11 @@ class StoredDatabasesTest : public testing::Test {
     explicit Process(StoredDatabasesTest* test)
         : keeper(std::make_unique<ForgetfulFiles>(&test->disk_)),
           memory(NodeId{1}, RegionId{}, test->disk_.data(), kCapacity),
-          table(OptionsOf(test, this)) {}
+          table(OptionsOf(test, this)) {
+      revoker.SetCutOff([](const std::string&) { return Status::OK(); });
+    }
     ~Process() {
+      revoker.Stop();
       EXPECT_OK(table.CheckInvariants());
       keeper.Stop();
     }
@@ -40,6 +45,7 @@ class StoredDatabasesTest : public testing::Test {
       options.capacity_bytes = kCapacity;
       options.clock = [test] { return test->now_; };
       options.store = &process->keeper;
+      options.revoker = &process->revoker;
       return options;
     }
     uint64_t used() const {
@@ -50,6 +56,7 @@ class StoredDatabasesTest : public testing::Test {
 
     StoreKeeper keeper;
     OwnMemory memory;
+    AccessRevoker revoker;
     DatabaseTable table;
   };
 
@@ -57,7 +64,8 @@ class StoredDatabasesTest : public testing::Test {
     disk_.SetFaults([this](const char* call) {
       const port::MutexLock lock(mutex_);
       if (std::string(call) == "take") ++taken_;
-      return std::string(call) == "sync" ? sync_ : Status::OK();
+      while (syncs_hang_ && std::string(call) == "sync") syncs_go_on_.Wait();
+      return Status::OK();
     });
   }
   // It has a manifest, and 4 KiB that its readers may still read.
@@ -79,14 +87,27 @@ class StoredDatabasesTest : public testing::Test {
     process->keeper.Start(disk_.rows(), "", &process->table);
     return process;
   }
-  void SetSync(const Status& status) {
+  void HaveSyncsHang(bool hang) {
     const port::MutexLock lock(mutex_);
-    sync_ = status;
+    syncs_hang_ = hang;
+    syncs_go_on_.SignalAll();
   }
   static bool IsStored(Process& process, bool persisted) {
     const auto stored = std::make_shared<std::atomic<bool>>(false);
     process.keeper.WhenStored(persisted, [stored](const Status& status) { *stored = status.ok(); });
     return Eventually([&] { return stored->load(); });
+  }
+  static Status Open(Process& process, const RpcPeer& peer, const std::string& name,
+                     OpenDatabaseReply* opened) {
+    OpenDatabaseRequest open;
+    open.name = name;
+    open.create_if_missing = true;
+    open.take_over = true;
+    return process.table.Open(peer, open, opened);
+  }
+  // As a client does that takes ownership.
+  void PutWord(const OpenDatabaseReply& opened) {
+    std::memcpy(disk_.data() + opened.header.offset, &opened.ownership_word, sizeof(uint64_t));
   }
   static SessionId OpenOk(Process& process, OpenDatabaseReply* opened) {
     OpenDatabaseRequest open;
@@ -113,7 +134,8 @@ class StoredDatabasesTest : public testing::Test {
   DatabaseTableOptions::Clock::time_point now_{};
   port::Mutex mutex_;
   int taken_ GUARDED_BY(mutex_) = 0;
-  Status sync_ GUARDED_BY(mutex_);
+  port::CondVar syncs_go_on_{mutex_};
+  bool syncs_hang_ GUARDED_BY(mutex_) = false;
 };
 
 // Fails if what readers of several databases might still read when the memory node was started
@@ -159,7 +181,7 @@ TEST_F(StoredDatabasesTest, BytesAreFreeWhenThatIsPersisted) {
   RemoteSpan span;
   ASSERT_OK(Grant(*process, session, kMostOfIt, &span));
   ASSERT_TRUE(IsStored(*process, /*persisted=*/true));
-  SetSync(Status::Busy("the disk is full"));
+  HaveSyncsHang(true);
   FreeRequest free;
   free.session = session;
   free.spans = {span};
@@ -167,8 +189,48 @@ TEST_F(StoredDatabasesTest, BytesAreFreeWhenThatIsPersisted) {
   ASSERT_TRUE(IsStored(*process, /*persisted=*/false));
   RemoteSpan again;
   EXPECT_FALSE(Grant(*process, session, kMostOfIt, &again).ok());
-  SetSync(Status::OK());
+  HaveSyncsHang(false);
   EXPECT_TRUE(Eventually([&] { return Grant(*process, session, kMostOfIt, &again).ok(); }));
+}
+
+// Fails if a token that was taken from a client is good again after a restart, because another
+// session of the client was called with it as well: the client could write what is others' by then.
+TEST_F(StoredDatabasesTest, TokensThatWereRevokedStayRevoked) {
+  StoredState state;
+  {
+    const auto process = Start(StoredState(), /*resumed=*/false);
+    RpcPeer both = kPeer;
+    both.data_token = "of the client that is fenced";
+    OpenDatabaseReply first;
+    OpenDatabaseReply second;
+    ASSERT_OK(Open(*process, both, "a", &first));
+    ASSERT_OK(Open(*process, both, "b", &second));
+    PutWord(first);
+    RpcPeer taker = kPeer;
+    taker.connection = 2;
+    taker.data_token = "of the taker";
+    OpenDatabaseReply claim;
+    ASSERT_OK(Open(*process, taker, "a", &claim));
+    PutWord(claim);
+    OpenDatabaseRequest confirm;
+    confirm.name = "a";
+    confirm.claimed = claim.session;
+    ASSERT_OK(process->table.Open(taker, confirm, &claim));
+    ASSERT_TRUE(IsStored(*process, /*persisted=*/false));
+  }
+  ASSERT_OK(StoredState::Decode(disk_.rows(), kCapacity, &state));
+  const auto process = Start(state, /*resumed=*/true);
+  EXPECT_THAT(process->table.DataTokens(), testing::ElementsAre("of the taker"));
+}
+
+// Fails if a database cannot be opened because of bytes that its readers of before may still read.
+TEST_F(StoredDatabasesTest, ReadersOfBeforeHoldNobodyUp) {
+  StoredState state;
+  state.databases.push_back(Database(1, "a", 0));
+  state.manifests[1] = {1, "manifest"};
+  const auto process = Start(state, /*resumed=*/true);
+  OpenDatabaseReply opened;
+  OpenOk(*process, &opened);
 }
 
 // Fails if an owner after a power failure, which the header's word may not have survived, gets an
