@@ -26,7 +26,8 @@ struct StoredChanges {
 // A write to the region is stored at once, because the region is a mapping of a file.
 // Thread-safe, but Write(), which one thread calls at a time. Errors name the directory. Busy: the
 // disk is full, and the call can be tried again when it is not. Any other error: nothing that comes
-// later may be believed, and the caller changes nothing any more.
+// later may be believed, and the caller changes nothing any more. An error of PersistBytes() is
+// always such.
 class NodeFiles {
  public:
   virtual ~NodeFiles() = default;

@@ -90,7 +90,8 @@ void StoreKeeper::Persist(std::vector<RemoteSpan> spans, Done done) {
       persist_work_.Signal();
       return;
     }
-    status = stopping_ ? Status::IOError("this memory node is closing its directory") : trouble_;
+    // Not an error of the disk: a log that is told of one has failed for good.
+    status = stopping_ ? Status::TimedOut("this memory node is closing its directory") : trouble_;
   }
   done(status);
 }
@@ -169,7 +170,11 @@ Status StoreKeeper::WriteRound(bool persist, uint64_t* change, bool* persisted) 
     persist = true;
   }
   *persisted = persist;
-  if (persist) DLSM_RETURN_IF_ERROR(files_->PersistBytes());
+  if (persist) {
+    const Status bytes = files_->PersistBytes();
+    // Full or not: what the kernel could not write is gone from its cache, perhaps.
+    if (!bytes.ok()) return Status::IOError(bytes.message());
+  }
   if (!changes.empty() || persist) DLSM_RETURN_IF_ERROR(files_->Write(changes, persist));
   std::erase_if(rows, [](const auto& row) { return row.first.kind == StoredKind::kManifest; });
   contents_.clear();

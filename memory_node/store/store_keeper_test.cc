@@ -74,7 +74,7 @@ class StoreKeeperTest : public testing::Test {
     disk_.SetFaults([this](const char* call) {
       const port::MutexLock lock(mutex_);
       calls_.emplace_back(call);
-      return fault_;
+      return faulty_.empty() || faulty_ == call ? fault_ : Status::OK();
     });
     keeper_.Start({}, "contents", &source_);
     EXPECT_OK(Await(/*persisted=*/false));
@@ -107,9 +107,11 @@ class StoreKeeperTest : public testing::Test {
     while (!answer->done) answer->answered.Wait();
     return answer->status;
   }
-  void Fail(const Status& status) {
+  // Of all calls, or of those of one name.
+  void Fail(const Status& status, const std::string& call = "") {
     const port::MutexLock lock(mutex_);
     fault_ = status;
+    faulty_ = call;
   }
   std::vector<std::string> TakeCalls() {
     const port::MutexLock lock(mutex_);
@@ -126,6 +128,7 @@ class StoreKeeperTest : public testing::Test {
   std::vector<std::string> calls_ GUARDED_BY(mutex_);
   std::vector<std::string> first_calls_;
   Status fault_ GUARDED_BY(mutex_);
+  std::string faulty_ GUARDED_BY(mutex_);
   Source source_;
   StoreKeeper keeper_;
 };
@@ -177,7 +180,7 @@ TEST_F(StoreKeeperTest, WhatNobodyWaitsForIsPersistedSoon) {
 
 // Fails if a full disk loses a change, or is taken for a broken one.
 TEST_F(StoreKeeperTest, AFullDiskIsTriedAgain) {
-  Fail(Status::Busy("the disk is full"));
+  Fail(Status::Busy("the disk is full"), "write");
   source_.Set(7);
   EXPECT_TRUE(Eventually([&] { return keeper_.Check().IsBusy(); }));
   EXPECT_NE(StoredValue(), 7u);
@@ -201,6 +204,21 @@ TEST_F(StoreKeeperTest, AnErrorStays) {
   EXPECT_TRUE(Await(/*persisted=*/true).IsIOError());
   EXPECT_TRUE(Persist({{NodeId{}, RegionId{}, 0, 64}}).IsIOError());
   EXPECT_EQ(TakeCalls(), std::vector<std::string>());
+}
+
+// Fails if a sync for which the disk had no room is tried again and believed.
+TEST_F(StoreKeeperTest, ASyncOnAFullDiskIsFinal) {
+  Fail(Status::Busy("the disk is full"), "sync");
+  source_.PutManifest();
+  EXPECT_TRUE(Await(/*persisted=*/true).IsIOError());
+  Fail(Status::OK());
+  EXPECT_TRUE(keeper_.Check().IsIOError());
+}
+
+// Fails if a memory node that closes tells a log that its disk has failed.
+TEST_F(StoreKeeperTest, ClosingIsNoFailureOfTheDisk) {
+  keeper_.Stop();
+  EXPECT_TRUE(Persist({{NodeId{}, RegionId{}, 0, 64}}).IsTimedOut());
 }
 
 // Fails if a sync of a log's bytes that failed is answered as if it had not, or asked for again.
