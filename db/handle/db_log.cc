@@ -97,16 +97,11 @@ Status DbImpl::ReplayLog(SequenceNumber* last) {
   };
   const auto apply = [&](const LogFrame& frame) {
     newest = std::max(newest, frame.last());
-    LogEntryReader entries(frame);
-    SequenceNumber sequence;
-    ValueType type;
-    Slice key;
-    Slice value;
-    while (entries.Next(&sequence, &type, &key, &value)) {
-      const size_t shard = only_ != nullptr ? 0 : map_.ShardOf(*options_.comparator, key);
-      DLSM_RETURN_IF_ERROR(replayed[shard].Add(sequence, type, key, value));
-    }
-    return entries.status();
+    return ForEachEntry(
+        frame, [&](SequenceNumber sequence, ValueType type, const Slice& key, const Slice& value) {
+          const size_t shard = only_ != nullptr ? 0 : map_.ShardOf(*options_.comparator, key);
+          return replayed[shard].Add(sequence, type, key, value);
+        });
   };
   LogReader reader(record, first.link().peer().persistence, &first.queue_pairs(),
                    std::chrono::milliseconds(options_.operation_timeout_ms));

@@ -82,4 +82,20 @@ class LogEntryReader {
   Status status_;
 };
 
+// Calls `use` with number, type, key and value of each entry of the frame, and returns its first
+// error. Corruption if the entries are damaged.
+template <typename Use>
+Status ForEachEntry(const LogFrame& frame, Use use) {
+  LogEntryReader entries(frame);
+  SequenceNumber sequence;
+  ValueType type;
+  Slice key;
+  Slice value;
+  while (entries.Next(&sequence, &type, &key, &value)) {
+    Status used = use(sequence, type, key, value);
+    if (!used.ok()) return used;
+  }
+  return entries.status();
+}
+
 }  // namespace dlsm

@@ -128,15 +128,11 @@ class WriteLogFixture : public testing::TestWithParam<bool> {
     LogReader::Result own;
     return reader.Read([read] { read->clear(); },
                        [&](const LogFrame& frame) {
-                         LogEntryReader entries(frame);
-                         SequenceNumber sequence;
-                         ValueType type;
-                         Slice key;
-                         Slice value;
-                         while (entries.Next(&sequence, &type, &key, &value)) {
+                         return ForEachEntry(frame, [read](SequenceNumber sequence, ValueType,
+                                                           const Slice& key, const Slice&) {
                            read->emplace_back(sequence, key.ToString());
-                         }
-                         return entries.status();
+                           return Status::OK();
+                         });
                        },
                        result != nullptr ? result : &own);
   }

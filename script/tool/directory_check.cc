@@ -229,14 +229,9 @@ class DatabaseCheck {
     LogReader reader(record, present, &memory, std::chrono::seconds(10));
     *after_power_failure = !reader.memory_is_whole();
     const auto check_entries = [](const LogFrame& frame) {
-      LogEntryReader entries(frame);
-      SequenceNumber sequence;
-      ValueType type;
-      Slice key;
-      Slice value;
-      while (entries.Next(&sequence, &type, &key, &value)) {
-      }
-      return entries.status();
+      return ForEachEntry(frame, [](SequenceNumber, ValueType, const Slice&, const Slice&) {
+        return Status::OK();
+      });
     };
     return reader.Read([] {}, check_entries, result);
   }
