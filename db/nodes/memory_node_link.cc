@@ -61,6 +61,11 @@ Status NamedNodes(const Options& options, std::vector<HostPort>* nodes) {
     return Status::InvalidArgument("both Options::config and Options::memory_nodes are set",
                                    "set only one of them");
   }
+  if (!options.embedded_dir.empty() && (!options.config.empty() || !options.memory_nodes.empty())) {
+    return Status::InvalidArgument(
+        "Options::embedded_dir is set, and so are memory nodes of other processes",
+        "leave one of them empty; other processes have directories by Server --data_dir");
+  }
   if (!options.memory_nodes.empty()) return ParseHostPorts(options.memory_nodes, nodes);
   if (options.config.empty()) return Status::OK();
   ClusterConfig config;

@@ -197,6 +197,7 @@ struct Options {
   // their names, may be in one directory, and one process at a time has it open: Open is Busy
   // meanwhile, and Corruption, which names the file and what to do, where a file is damaged. If
   // this is empty, the embedded memory node is in memory alone, and ends with the process.
+  // InvalidArgument together with memory_nodes or config.
   std::string embedded_dir;
   // The size of the embedded memory node when this process first starts it; 0: three quarters of
   // the machine's memory, or of what control groups (a container's) allow where that is less; with
