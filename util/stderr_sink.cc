@@ -1,13 +1,15 @@
 #include "util/stderr_sink.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spdlog/pattern_formatter.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <ctime>
+#include <iterator>
 
 namespace dlsm {
 namespace {
@@ -20,6 +22,26 @@ void MakePrintable(spdlog::memory_buf_t* line) {
     char& c = (*line)[i];
     if ((c >= 0 && c < ' ') || c == kDelete) c = '?';
   }
+}
+
+// As "[2026-11-30 10:36:24.250Z] [dlsm] [warning] text". The time is UTC: the C library takes a lock
+// for a local time, and a child that fork() makes while another thread holds the lock waits for it
+// forever.
+void Format(const spdlog::details::log_msg& message, spdlog::memory_buf_t* line) {
+  using std::chrono::floor;
+  const auto now = floor<std::chrono::milliseconds>(message.time);
+  const auto day = floor<std::chrono::days>(now);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(now - day);
+  const auto view = [](const spdlog::string_view_t& text) {
+    return fmt::string_view(text.data(), text.size());
+  };
+  fmt::format_to(std::back_inserter(*line),
+                 "[{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}Z] [{}] [{}] {}\n",
+                 static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                 static_cast<unsigned>(date.day()), time.hours().count(), time.minutes().count(),
+                 time.seconds().count(), time.subseconds().count(), view(message.logger_name),
+                 view(spdlog::level::to_string_view(message.level)), view(message.payload));
 }
 
 // While one lives, its thread receives no SIGPIPE. One that a write of the thread has raised
@@ -66,7 +88,7 @@ void WriteToStderr(const char* data, size_t bytes) {
 
 void StderrSink::log(const spdlog::details::log_msg& message) {
   spdlog::memory_buf_t line;
-  spdlog::pattern_formatter().format(message, line);
+  Format(message, &line);
   MakePrintable(&line);
   WriteToStderr(line.data(), line.size());
 }
