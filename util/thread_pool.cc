@@ -256,13 +256,18 @@ bool ThreadPool::NeedsWorkerLocked(Clock::time_point now) const {
   return serving_ == 0 || now - due_.front()->queued_at_ >= kPatience;
 }
 
-bool ThreadPool::MayAddWorkerLocked(Clock::time_point now) const {
+bool ThreadPool::MayAddWorkerLocked(Clock::time_point now) {
   if (working_ >= runs_max_ || now < add_again_at_) return false;
   if (working_ < config_.workers_at_once) return true;
   const auto has_waited = [now](const Queue& queue) {
     return !queue.empty() && now - queue.front()->queued_at_ >= kPatience;
   };
-  return has_waited(ready_) || has_waited(due_);
+  if (!has_waited(ready_) && !has_waited(due_)) return false;
+  if (now >= double_again_at_) {
+    working_max_now_ = 2 * working_;
+    double_again_at_ = now + kPatience;
+  }
+  return working_ < working_max_now_;
 }
 
 bool ThreadPool::TryAddWorkerLocked(Clock::time_point now) noexcept {

@@ -11,9 +11,10 @@
 //    become due is mostly short (heartbeats): one worker does one after the other, as long as none
 //    has to wait for another for longer than kPatience.
 // 3. The dispatcher adds a worker when there is work and none sleeps: the first few at once, more
-//    only for work that has waited for kPatience. There are never more than the tasks may have runs
-//    together, so none has to wait for others, whatever these wait for. A worker that was not
-//    needed for a while ends.
+//    only for work that has waited for kPatience, and then at most as many as there are, so that a
+//    moment in which the machine stood still does not make a thread for each task. There are never
+//    more than the tasks may have runs together, so none has to wait for others, whatever these
+//    wait for. A worker that was not needed for a while ends.
 // 4. Tasks of a group have a limit on their runs together: where a memory node does not answer, the
 //    tasks of many handles would otherwise have a thread each wait for it.
 //
@@ -129,7 +130,7 @@ class ThreadPool {
   // Has workers come for what there is. Returns when to look again.
   Clock::time_point CallWorkersLocked(Clock::time_point now) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NeedsWorkerLocked(Clock::time_point now) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool MayAddWorkerLocked(Clock::time_point now) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayAddWorkerLocked(Clock::time_point now) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // std::system_error, std::bad_alloc.
   void AddWorkerLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TryAddWorkerLocked(Clock::time_point now) noexcept EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -173,6 +174,9 @@ class ThreadPool {
   size_t coming_ GUARDED_BY(mutex_) = 0;                 // Were called, and are not yet there.
   Worker* last_asleep_ GUARDED_BY(mutex_) = nullptr;     // Null: none sleeps.
   Clock::time_point add_again_at_ GUARDED_BY(mutex_){};  // The system had no thread.
+  // Beyond the first few, workers are at most doubled in kPatience: up to how many, and until when.
+  size_t working_max_now_ GUARDED_BY(mutex_) = 0;
+  Clock::time_point double_again_at_ GUARDED_BY(mutex_){};
 
   port::Thread dispatcher_;  // Last: it uses all of the above.
 };

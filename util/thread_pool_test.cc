@@ -174,7 +174,8 @@ TEST_F(ThreadPoolTest, ManyShortRunsShareAThread) {
   for (const auto& task : tasks) task->Wake();
   ASSERT_TRUE(Eventually([&] { return runs >= kTasks; }));
   ASSERT_TRUE(Eventually([&] { return runs == 4 * kTasks; }));
-  EXPECT_LE(pool_.counts().threads, kAtOnce + 1) << "on a busy machine";
+  // On a machine that is busy some wait for long enough that threads are added.
+  EXPECT_LE(pool_.counts().threads, kTasks / 5);
   EXPECT_EQ(pool_.counts().runs, 4u * kTasks);
 }
 
