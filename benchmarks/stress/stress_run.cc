@@ -267,8 +267,18 @@ Status StressRun::OpenFollower(std::unique_ptr<DB>* follower) const {
   return DB::OpenFollower(options, config_.database, follower);
 }
 
-// It reads without faults; but the owner, who has them, may have nothing whole published.
+// A follower whose memory nodes die is opened again.
 Status StressRun::Follow(const std::atomic<bool>& stop) {
+  while (true) {
+    const Status followed = FollowOnce(stop);
+    if (!config_.nodes_die || !IsDueToFaults(followed)) return followed;
+    if (stop.load(std::memory_order_relaxed)) return Status::OK();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+// It reads without faults; but the owner, who has them, may have nothing whole published.
+Status StressRun::FollowOnce(const std::atomic<bool>& stop) {
   std::unique_ptr<DB> follower;
   const Status opened = OpenFollower(&follower);
   if (!opened.ok()) return opened.IsBusy() ? Status::OK() : opened;

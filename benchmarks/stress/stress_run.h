@@ -113,6 +113,7 @@ class StressRun {
   Status OpenFollower(std::unique_ptr<DB>* follower) const;
   // Until *stop.
   Status Follow(const std::atomic<bool>& stop);
+  Status FollowOnce(const std::atomic<bool>& stop);
   Options Complete(const DrawnOptions& drawn) const;
   uint64_t TimeoutMs(uint64_t usual) const {
     return config_.operation_timeout_ms > 0 ? config_.operation_timeout_ms : usual;
