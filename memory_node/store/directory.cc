@@ -41,7 +41,8 @@ constexpr auto kToldPeriod = std::chrono::seconds(2);
 Status CannotUse(const std::string& path, const char* what, int error) {
   const bool full = error == ENOSPC || error == EDQUOT;
   const std::string text = fmt::format("cannot {} {}: {}; {}", what, path, port::ErrorText(error),
-                                       full ? "make room on its disk"
+                                       full              ? "make room on its disk"
+                                       : error == ENOENT ? "make the directory that it is to be in"
                                        : error == EACCES || error == EPERM || error == EROFS
                                            ? "give this process the right to write there"
                                            : "is its disk in order?");

@@ -220,7 +220,8 @@ TEST_F(DirectoryTest, OtherFilesAreLeftAlone) {
   options.path += "/photo.jpg";
   EXPECT_THAT(MessageOf(options, Status::Code::kInvalidArgument), HasSubstr("is no directory"));
   options.path = temporary_ / "missing/data";
-  EXPECT_THAT(MessageOf(options, Status::Code::kIOError), HasSubstr(options.path));
+  EXPECT_THAT(MessageOf(options, Status::Code::kIOError),
+              AllOf(HasSubstr(options.path), HasSubstr("make the directory that it is to be in")));
 }
 
 // Fails if a directory that may not be written ends the process, or is used all the same.
