@@ -40,6 +40,7 @@
 #include "dLSM/status.h"
 #include "db/log/log_frame.h"
 #include "db/log/log_layout.h"
+#include "port/clock.h"
 #include "port/cpu.h"
 #include "port/mutex.h"
 #include "table/internal_key.h"
@@ -305,6 +306,9 @@ class WriteLog {
   uint64_t wanted_ GUARDED_BY(mutex_) = 0;            // By a writer that waits for so much room.
   std::array<Turn, 2> turns_ GUARDED_BY(mutex_);      // By step.
   uint64_t persists_begun_ GUARDED_BY(mutex_) = 0;
+  // Of the header that was persisted last: its start, and when.
+  LogPosition header_start_ GUARDED_BY(mutex_) = 0;
+  port::Clock::time_point header_at_ GUARDED_BY(mutex_);
   LogPosition start_ GUARDED_BY(mutex_) = 0;
   Status failure_ GUARDED_BY(mutex_);
   uint64_t chains_ GUARDED_BY(mutex_) = 0;

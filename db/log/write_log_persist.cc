@@ -33,9 +33,12 @@ Status WriteLog::Persist() {
       [this](Deadline deadline) { return PersistOnce(deadline); });
 }
 
-// The header goes along each time, for its start mark may have moved on. What lies before that is
-// not needed, and its segments may be gone.
+// The header costs a synced write as much as its frame. So it goes along only where something waits
+// for it, and now and then: its start mark moves on, segments wait to be used again, or there is
+// nothing else. The persisted mark that the disk has is older then than it could be, which is safe.
 Status WriteLog::PersistOnce(Deadline deadline) {
+  constexpr auto kHeaderInterval = std::chrono::milliseconds(100);
+  const auto begun = port::Clock::now();
   const LogPosition to = mapped_ ? CompleteUpTo() : durable();
   std::vector<RemoteSpan> spans;
   uint64_t number;
@@ -48,10 +51,14 @@ Status WriteLog::PersistOnce(Deadline deadline) {
       spans = SpansLocked(from, to);
       bytes = to - from;
     }
+    if (spans.empty() || !leaving_.empty() || start_ != header_start_ ||
+        begun >= header_at_ + kHeaderInterval) {
+      spans.push_back(config_.header);
+      header_start_ = start_;
+      header_at_ = begun;
+    }
   }
-  spans.push_back(config_.header);
   port::SyncPoint("log: persist");
-  const auto begun = port::Clock::now();
   Status status = parts_.persist(spans, deadline);
   const Statistics::Mine counters = parts_.statistics->OfThisThread();
   counters.Add(Ticker::kLogPersists);
@@ -60,7 +67,11 @@ Status WriteLog::PersistOnce(Deadline deadline) {
     status = Status::IOError(status.message());
     Fail(status);
   }
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    const port::MutexLock lock(mutex_);
+    header_at_ = {};  // The next one takes it along.
+    return status;
+  }
   counters.Add(Ticker::kLogPersistedBytes, bytes);
   bool let_go;
   {

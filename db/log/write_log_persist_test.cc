@@ -290,11 +290,13 @@ TEST_P(LogPersistTest, ADiskThatHangsIsNotTheEnd) {
   EXPECT_EQ(log_->SyncedUpTo(), end);
 }
 
-// Fails if something is persisted twice, or if what is persisted is more than what is new.
+// Fails if something is persisted twice, or if more is persisted than is new. The header goes along
+// now and then, and if there is nothing else.
 TEST_P(LogPersistTest, OnlyWhatIsNewIsPersisted) {
   std::vector<RemoteSpan> spans;
   files_ = [&](const std::vector<RemoteSpan>& asked, Deadline) {
     spans = asked;
+    if (spans.size() > 1) std::erase(spans, header_);
     return Status::OK();
   };
   NewLog();
@@ -307,14 +309,15 @@ TEST_P(LogPersistTest, OnlyWhatIsNewIsPersisted) {
   EXPECT_TRUE(log_->HasUnpersisted());
   ASSERT_OK(log_->AwaitSynced(first));
   EXPECT_FALSE(log_->HasUnpersisted());
-  EXPECT_EQ(spans, (std::vector{segment.Sub(0, kLogSegmentHeaderBytes + first), header_}));
+  EXPECT_EQ(spans, std::vector{segment.Sub(0, kLogSegmentHeaderBytes + first)});
   ASSERT_OK(Write(2, "key", &second));
   ASSERT_OK(log_->AwaitSynced(second));
-  EXPECT_EQ(spans,
-            (std::vector{segment.Sub(kLogSegmentHeaderBytes + first, second - first), header_}));
+  EXPECT_EQ(spans, std::vector{segment.Sub(kLogSegmentHeaderBytes + first, second - first)});
   spans.clear();
   ASSERT_OK(log_->AwaitSynced(first));
   EXPECT_TRUE(spans.empty());
+  ASSERT_OK(log_->Persist());
+  EXPECT_EQ(spans, std::vector<RemoteSpan>{header_});
 }
 
 // Fails if an owner that was overtaken is told that something is on disk.
