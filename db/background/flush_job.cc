@@ -97,30 +97,32 @@ class FlushWriter {
   TableBounds bounds_;
 };
 
-}  // namespace
-
-Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>& snapshots,
-                     const TableStore& store, PlacedMemory::WhenFull when_full,
-                     const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome) {
+// `next` is asked for one entry after the other, in order, and returns false at the end. The key of
+// an entry stays where it is until `next` has been called twice more. `usage`: about what memory
+// all entries have.
+template <typename Next>
+Status WriteEntries(uint64_t usage, Next next, const std::vector<SequenceNumber>& snapshots,
+                    const TableStore& store, PlacedMemory::WhenFull when_full,
+                    const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome) {
   RemoteTableWriter output(&store, Purpose::kFlush, when_full, new_table_number);
   // A large batch may have made the memtable larger than any table may be: then one more follows.
   const uint64_t table_bytes_max = std::min(uint64_t{1} << 30, store.table_bytes_limit()) * 2;
-  const uint64_t usage = memtable.MemoryUsage() / store.memory()->scatter_width();
+  const uint64_t usage_of_each = usage / store.memory()->scatter_width();
   // A memtable needs more than a table for the same records, so that fragments even out below it.
-  FlushWriter writer(store, &output, std::min(TableBytesFor(usage), table_bytes_max),
-                     usage - usage / 6);
-  const std::unique_ptr<Iterator> entries = memtable.NewIterator(/*whole=*/true);
-  Slice user_key;  // Of the entry before; the memtable keeps it where it is.
+  FlushWriter writer(store, &output, std::min(TableBytesFor(usage_of_each), table_bytes_max),
+                     usage_of_each - usage_of_each / 6);
+  Slice internal_key;
+  Slice value;
+  Slice user_key;  // Of the entry before.
   bool first = true;
   // Memtables older than this one may still be on their way: so deletions stay.
   VersionRule rule(store.comparator(), snapshots, /*older=*/nullptr);
-  for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
-    const Slice internal_key = entries->key();
+  while (next(&internal_key, &value)) {
     const bool same_key =
         !first && IsSameKey(store.comparator(), user_key, ExtractUserKey(internal_key));
     user_key = ExtractUserKey(internal_key);
     if (rule.Keep(internal_key, same_key)) [[likely]]
-      DLSM_RETURN_IF_ERROR(writer.Add(internal_key, entries->value(), same_key));
+      DLSM_RETURN_IF_ERROR(writer.Add(internal_key, value, same_key));
     first = false;
   }
   DLSM_RETURN_IF_ERROR(writer.FinishTable(/*next=*/nullptr));
@@ -128,6 +130,39 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
   DLSM_RETURN_IF_ERROR(output.Release(&outcome->tables));
   NoteKeepers(outcome->tables, snapshots);
   return Status::OK();
+}
+
+}  // namespace
+
+Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>& snapshots,
+                     const TableStore& store, PlacedMemory::WhenFull when_full,
+                     const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome) {
+  const std::unique_ptr<Iterator> entries = memtable.NewIterator(/*whole=*/true);
+  bool begun = false;
+  const auto next = [&](Slice* internal_key, Slice* value) {
+    if (begun) [[likely]] {
+      entries->Next();
+    } else {
+      entries->SeekToFirst();
+      begun = true;
+    }
+    if (!entries->Valid()) return false;
+    *internal_key = entries->key();
+    *value = entries->value();
+    return true;
+  };
+  return WriteEntries(memtable.MemoryUsage(), next, snapshots, store, when_full, new_table_number,
+                      outcome);
+}
+
+// Nothing is visible yet, so no snapshot keeps older versions.
+Status FlushReplayed(ReplayedEntries::Piece* piece, const TableStore& store,
+                     PlacedMemory::WhenFull when_full,
+                     const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome) {
+  return WriteEntries(
+      piece->bytes(),
+      [piece](Slice* internal_key, Slice* value) { return piece->Next(internal_key, value); },
+      /*snapshots=*/{}, store, when_full, new_table_number, outcome);
 }
 
 }  // namespace dlsm

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dLSM/status.h"
+#include "db/log/replayed_entries.h"
 #include "db/memtable/memtable.h"
 #include "db/nodes/placed_memory.h"
 #include "db/tree/table_store.h"
@@ -21,6 +22,11 @@ struct FlushOutcome {
 // `when_full`: where the tables go if memory nodes grant nothing.
 Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>& snapshots,
                      const TableStore& store, PlacedMemory::WhenFull when_full,
+                     const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome);
+
+// Likewise, entries that were in a log and are not in tables yet. The piece has not been read.
+Status FlushReplayed(ReplayedEntries::Piece* piece, const TableStore& store,
+                     PlacedMemory::WhenFull when_full,
                      const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome);
 
 }  // namespace dlsm

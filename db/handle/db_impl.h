@@ -36,6 +36,7 @@
 #include "db/handle/log_keeper.h"
 #include "db/handle/shard.h"
 #include "db/handle/writer.h"
+#include "db/log/log_reader.h"
 #include "db/log/write_log.h"
 #include "db/memtable/memtable_epochs.h"
 #include "db/memtable/snapshot.h"
@@ -219,6 +220,7 @@ class DbImpl final : public DB {
   std::atomic<uint64_t> unnamed_from_{FreeRequest::kPublicationsUnknown};
   LogLevel log_level_ = LogLevel::kNone;  // Is kDefault never.
   // Is null without a log. The shards use it.
+  std::unique_ptr<LogReader> replayed_log_;  // Until its entries are in tables.
   std::unique_ptr<WriteLog> log_;
   DurableMarks durable_marks_;  // Of the log.
   std::vector<std::unique_ptr<Shard>> shards_;

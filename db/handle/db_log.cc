@@ -1,6 +1,7 @@
 // The log of a handle: replaying that of the owner before, and making one's own.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <new>
@@ -10,8 +11,10 @@
 
 #include "db/handle/db_impl.h"
 #include "db/log/log_reader.h"
+#include "db/log/replayed_entries.h"
 #include "db/log/write_log.h"
 #include "port/clock.h"
+#include "port/mutex.h"
 #include "util/coding.h"
 #include "util/fabric/peer_spans.h"
 #include "util/log.h"
@@ -41,34 +44,38 @@ uint64_t LogBytesMaxOf(const Options& options) {
       2 * options.write_buffer_size * static_cast<uint64_t>(options.max_write_buffer_number));
 }
 
-// Entries of one shard that its tables do not have.
-class ReplayedShard {
+// Tells how far the replay of a long log is.
+class ReplayProgress {
  public:
-  ReplayedShard(const InternalKeyComparator& comparator, SequenceNumber flushed_below,
-                int numa_node)
-      : comparator_(comparator), flushed_below_(flushed_below), numa_node_(numa_node) {
-    Begin();
-  }
+  ReplayProgress(std::string database, uint64_t log_bytes)
+      : database_(std::move(database)), log_bytes_(log_bytes) {}
 
-  void Begin() {
-    memtable_ = std::make_unique<Memtable>(comparator_, /*number=*/0, /*prefix_guess=*/Slice(),
-                                           /*bytes=*/0, numa_node_);
+  void Begin() { done_ = 0; }
+  // Thread-safe.
+  void Add(uint64_t bytes) {
+    const uint64_t done = done_.fetch_add(bytes) + bytes;
+    const port::MutexLock lock(mutex_);
+    const auto now = port::Clock::now();
+    if (now < told_at_ + kInterval) return;
+    told_at_ = now;
+    Log().Warn("database \"{}\": its log is replayed, {} MB of {} MB at most", database_,
+               done >> 20, log_bytes_ >> 20);
   }
-  Status Add(SequenceNumber sequence, ValueType type, const Slice& key, const Slice& value) {
-    if (sequence < flushed_below_ ||
-        memtable_->Add(sequence, type, key, value, /*batched=*/false)) {
-      return Status::OK();
-    }
-    return Status::Busy("this process has no memory for what is in the database's log",
-                        "give it more, and open the database again: nothing is lost");
-  }
-  std::unique_ptr<Memtable> Release() { return std::move(memtable_); }
 
  private:
-  const InternalKeyComparator& comparator_;
-  const SequenceNumber flushed_below_;
-  const int numa_node_;
-  std::unique_ptr<Memtable> memtable_;
+  static constexpr auto kInterval = std::chrono::seconds(2);
+
+  const std::string database_;
+  const uint64_t log_bytes_;
+  std::atomic<uint64_t> done_{0};
+  port::Mutex mutex_;
+  port::Clock::time_point told_at_ GUARDED_BY(mutex_) = port::Clock::now();
+};
+
+// What one thread has found, which reads a part of the log.
+struct ReplayedPart {
+  SequenceNumber newest = 0;
+  uint64_t untold_bytes = 0;
 };
 
 }  // namespace
@@ -85,26 +92,35 @@ Status DbImpl::ReplayLog(SequenceNumber* last) {
   }
   DLSM_RETURN_IF_ERROR(first.session().AwaitRevocation(
       Deadline::In(std::chrono::milliseconds(options_.open_timeout_ms))));
-  std::vector<ReplayedShard> replayed;
+  std::vector<std::unique_ptr<ReplayedEntries>> replayed;
   for (const auto& shard : shards_) {
-    replayed.emplace_back(comparator_, shard->flushed_below(), numa_node_);
+    replayed.push_back(std::make_unique<ReplayedEntries>(comparator_, shard->flushed_below()));
   }
   const auto start = port::Clock::now();
-  SequenceNumber newest = 0;
-  const auto begin = [&] {
-    newest = 0;
-    for (ReplayedShard& shard : replayed) shard.Begin();
+  ReplayProgress progress(name_, record.segments.size() * record.segment_bytes);
+  std::vector<ReplayedPart> parts;
+  const auto begin = [&](size_t count) {
+    parts.assign(count, {});
+    progress.Begin();
+    for (const auto& shard : replayed) shard->Begin(count);
   };
-  const auto apply = [&](const LogFrame& frame) {
-    newest = std::max(newest, frame.last());
+  const auto apply = [&](size_t number, const LogFrame& frame) {
+    constexpr uint64_t kToldAtOnce = uint64_t{1} << 20;
+    ReplayedPart& part = parts[number];
+    part.newest = std::max(part.newest, frame.last());
+    part.untold_bytes += frame.bytes;
+    if (part.untold_bytes >= kToldAtOnce) progress.Add(std::exchange(part.untold_bytes, 0));
     return ForEachEntry(
         frame, [&](SequenceNumber sequence, ValueType type, const Slice& key, const Slice& value) {
           const size_t shard = only_ != nullptr ? 0 : map_.ShardOf(*options_.comparator, key);
-          return replayed[shard].Add(sequence, type, key, value);
+          replayed[shard]->Add(number, sequence, type, key, value);
+          return Status::OK();
         });
   };
-  LogReader reader(record, first.link().peer().persistence, &first.queue_pairs(),
-                   std::chrono::milliseconds(options_.operation_timeout_ms));
+  replayed_log_ =
+      std::make_unique<LogReader>(record, first.link().peer().persistence, &first.queue_pairs(),
+                                  std::chrono::milliseconds(options_.operation_timeout_ms));
+  LogReader& reader = *replayed_log_;
   LogReader::Result result;
   const Status read = reader.Read(begin, apply, &result);
   if (read.IsCorruption() && options_.accept_log_loss) {
@@ -132,9 +148,10 @@ Status DbImpl::ReplayLog(SequenceNumber* last) {
   }
   Log().Info("database \"{}\": {} writes were brought back from {} bytes of log in {} ms", name_,
              result.frames, result.end - result.start, port::MicrosecondsSince(start) / 1000);
-  *last = std::max(*last, newest);
+  for (size_t i = 0; i < result.parts; ++i) *last = std::max(*last, parts[i].newest);
   for (size_t i = 0; i < shards_.size(); ++i) {
-    shards_[i]->TakeReplayed(replayed[i].Release(), /*flushed_below=*/*last + 1);
+    DLSM_RETURN_IF_ERROR(replayed[i]->End(result.parts));
+    shards_[i]->TakeReplayed(std::move(replayed[i]), /*flushed_below=*/*last + 1);
   }
   return Status::OK();
 }

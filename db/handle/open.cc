@@ -300,6 +300,7 @@ Status DbImpl::StartShards() {
   for (auto shard = shards_.rbegin(); shard != shards_.rend(); ++shard) {
     DLSM_RETURN_IF_ERROR((*shard)->Start(epochs_.get()));
   }
+  replayed_log_.reset();
   if (is_new) {
     DLSM_RETURN_IF_ERROR(NoteMade());
     DLSM_RETURN_IF_ERROR(BeginLists());

@@ -15,6 +15,7 @@
 #include "util/deadline.h"
 #include "util/fabric/peer_spans.h"
 #include "util/memory/memory_pages.h"
+#include "util/run_jobs.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -302,23 +303,36 @@ Status Shard::CheckTableNodes() const {
   return Status::OK();
 }
 
-void Shard::TakeReplayed(std::unique_ptr<Memtable> memtable, SequenceNumber flushed_below) {
-  replayed_ = std::move(memtable);
+void Shard::TakeReplayed(std::unique_ptr<ReplayedEntries> entries, SequenceNumber flushed_below) {
+  replayed_ = std::move(entries);
   manifest_.flushed_below = flushed_below;
 }
 
-// Nothing is visible yet, so no snapshot keeps older versions.
 Status Shard::FlushReplayed() {
-  const std::unique_ptr<Memtable> memtable = std::move(replayed_);
-  if (memtable == nullptr || memtable->empty()) return Status::OK();
-  FlushOutcome outcome;
-  DLSM_RETURN_IF_ERROR(InsistOnRoom([&] {
-    return FlushMemtable(
-        *memtable, /*snapshots=*/{}, tables_, PlacedMemory::WhenFull::kRoomForMerges,
-        [this] { return manifest_.next_table_number++; }, &outcome);
-  }));
+  const std::unique_ptr<ReplayedEntries> entries = std::move(replayed_);
+  if (entries == nullptr || entries->empty()) return Status::OK();
+  constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
+  const std::vector<Slice> splits = entries->SplitKeys(kPieceBytes);
+  std::atomic<uint64_t> next_number{manifest_.next_table_number};
+  std::vector<FlushOutcome> outcomes(splits.size() + 1);
+  const auto flush = [&](size_t i) {
+    ReplayedEntries::Piece piece(*entries, i == 0 ? nullptr : &splits[i - 1],
+                                 i == splits.size() ? nullptr : &splits[i]);
+    return InsistOnRoom([&] {
+      piece.Rewind();
+      return dlsm::FlushReplayed(
+          &piece, tables_, PlacedMemory::WhenFull::kRoomForMerges,
+          [&next_number] { return next_number.fetch_add(1); }, &outcomes[i]);
+    });
+  };
+  const Status flushed =
+      RunJobs(outcomes.size(), ReplayedEntries::kPiecesMax, ReplayedEntries::kNoMemory, flush);
+  manifest_.next_table_number = next_number.load();
+  DLSM_RETURN_IF_ERROR(flushed);
   VersionEdit edit(1);
-  edit.levels[0].added = std::move(outcome.tables);
+  for (FlushOutcome& outcome : outcomes) {
+    for (TableRef& table : outcome.tables) edit.levels[0].added.push_back(std::move(table));
+  }
   levels_ = Version(context_.comparator, std::move(levels_)).With(edit)->levels();
   return Status::OK();
 }

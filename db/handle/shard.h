@@ -28,6 +28,7 @@
 #include "db/background/stall_gate.h"
 #include "db/background/work_signal.h"
 #include "db/log/log_layout.h"
+#include "db/log/replayed_entries.h"
 #include "db/log/write_log.h"
 #include "db/memtable/memtable.h"
 #include "db/memtable/memtable_epochs.h"
@@ -93,7 +94,7 @@ class Shard {
   // What the log of the owner before has of this shard besides its tables: tables are made of it
   // before the first manifest is put, which says that all numbers below `flushed_below` are in
   // them. Before Start(), as the next two.
-  void TakeReplayed(std::unique_ptr<Memtable> memtable, SequenceNumber flushed_below);
+  void TakeReplayed(std::unique_ptr<ReplayedEntries> entries, SequenceNumber flushed_below);
   // Writes go into this log, which outlives the shard.
   void SetLog(WriteLog* log) { log_ = log; }
   // Of the first shard: the first manifest has this record in the place of that of the log before,
@@ -176,10 +177,10 @@ class Shard {
   NodeQueuePairs queue_pairs_;
   TableStore tables_;
   StallGate gate_;
-  Manifest manifest_;                   // As it was loaded.
-  std::vector<Level> levels_;           // Until Start().
-  std::unique_ptr<Memtable> replayed_;  // Likewise.
-  std::optional<LogRecord> own_log_;    // Likewise.
+  Manifest manifest_;                          // As it was loaded.
+  std::vector<Level> levels_;                  // Until Start().
+  std::unique_ptr<ReplayedEntries> replayed_;  // Likewise.
+  std::optional<LogRecord> own_log_;           // Likewise.
   WriteLog* log_ = nullptr;
   std::optional<Tree> tree_;
   std::optional<PointReader> reader_;

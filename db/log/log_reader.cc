@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "db/log/replayed_entries.h"
 #include "port/sync_point.h"
 #include "util/deadline.h"
+#include "util/run_jobs.h"
 #include "util/status_macros.h"
 
 namespace dlsm {
@@ -13,14 +15,41 @@ namespace {
 // As often as that an owner that is none any more may move the start on, before it notices.
 constexpr int kReadingsMax = 8;
 
+constexpr size_t kThreads = 4;
+
 }  // namespace
 
-Status LogReader::Read(const std::function<void()>& begin,
-                       const std::function<Status(const LogFrame&)>& apply, Result* result) {
+// A part's turn to be looked through. Without Done(), those behind it find that the log has ended.
+class LogReader::Turn {
+ public:
+  Turn(LogReader* reader, size_t part) : reader_(*reader) {
+    const port::MutexLock lock(reader_.mutex_);
+    while (reader_.place_.part != part) reader_.looked_through_.Wait();
+    place_ = std::move(reader_.place_);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    ++place_.part;
+    place_.ended |= !done_;
+    const port::MutexLock lock(reader_.mutex_);
+    reader_.place_ = std::move(place_);
+    reader_.looked_through_.SignalAll();
+  }
+
+  Place& place() { return place_; }
+  void Done() { done_ = true; }
+
+ private:
+  LogReader& reader_;
+  Place place_;
+  bool done_ = false;
+};
+
+Status LogReader::Read(const Begin& begin, const Apply& apply, Result* result) {
   for (int reading = 1;; ++reading) {
     *result = Result();
-    begin();
-    const Status read = ReadOnce(apply, result);
+    const Status read = ReadOnce(begin, apply, result);
     Result now;
     DLSM_RETURN_IF_ERROR(ReadHeader(&now));
     if (now.start != result->start) {
@@ -45,26 +74,27 @@ Status LogReader::CheckEnd(const Result& result) const {
       "what was acknowledged behind that is lost");
 }
 
-Status LogReader::ReadOnce(const std::function<Status(const LogFrame&)>& apply, Result* result) {
-  DLSM_RETURN_IF_ERROR(ReadHeader(result));
-  DLSM_RETURN_IF_ERROR(FindSegments());
-  port::SyncPoint("log: segments found");
-  result->end = result->start;
-  cut_off_.clear();
-  RegisteredBuffer buffer;
-  DLSM_RETURN_IF_ERROR(
-      queue_pairs_->NewBuffer(record_.header.node, record_.segment_bytes, &buffer));
-  bool ended = false;
-  for (auto segment = segments_.find(result->start / record_.segment_bytes);
-       segment != segments_.end() && !ended; segment = segments_.find(segment->first + 1)) {
-    const LogPosition begin = segment->first * record_.segment_bytes;
-    const uint64_t skipped = result->start > begin ? result->start - begin : 0;
-    const uint64_t bytes = record_.segment_bytes - skipped;
-    const LocalSpan to = buffer.span().Sub(0, bytes);
-    DLSM_RETURN_IF_ERROR(Fetch(segment->second.Sub(kLogSegmentHeaderBytes + skipped, bytes), to));
-    DLSM_RETURN_IF_ERROR(TakeFrames(Slice(to.data, bytes), apply, result, &ended));
+Status LogReader::ReadOnce(const Begin& begin, const Apply& apply, Result* result) {
+  parts_.clear();
+  const Status header = ReadHeader(result);
+  if (header.ok()) {
+    DLSM_RETURN_IF_ERROR(FindSegments());
+    port::SyncPoint("log: segments found");
+    MakeParts(result->start);
   }
-  return Status::OK();
+  begin(parts_.size());
+  DLSM_RETURN_IF_ERROR(header);
+  const Result head = *result;
+  const Status read = RunJobs(parts_.size(), kThreads, ReplayedEntries::kNoMemory,
+                              [&](size_t number) { return ReadPart(number, head, apply); });
+  result->end = result->start;
+  for (const Part& part : parts_) {
+    ++result->parts;
+    result->frames += part.count;
+    result->end = part.end;
+    if (part.ended) break;
+  }
+  return read;
 }
 
 Status LogReader::ReadHeader(Result* result) {
@@ -136,54 +166,102 @@ Status LogReader::Fetch(const RemoteSpan& from, const LocalSpan& to) {
   return queue_pair->Wait(ticket, Deadline::In(timeout_));
 }
 
-Status LogReader::TakeFrames(Slice bytes, const std::function<Status(const LogFrame&)>& apply,
-                             Result* result, bool* ended) {
+void LogReader::MakeParts(LogPosition start) {
+  for (auto segment = segments_.find(start / record_.segment_bytes); segment != segments_.end();
+       segment = segments_.find(segment->first + 1)) {
+    parts_.emplace_back().segment = segment->second;
+  }
+  const port::MutexLock lock(mutex_);
+  place_ = Place();
+  place_.position = start;
+}
+
+Status LogReader::ReadPart(size_t number, const Result& header, const Apply& apply) {
+  Part& part = parts_[number];
+  const uint64_t skipped = number == 0 ? header.start % record_.segment_bytes : 0;
+  const uint64_t bytes = record_.segment_bytes - skipped;
+  Status fetched = queue_pairs_->NewBuffer(record_.header.node, bytes, &part.buffer);
+  if (fetched.ok()) {
+    fetched = Fetch(part.segment.Sub(kLogSegmentHeaderBytes + skipped, bytes),
+                    part.buffer.span().Sub(0, bytes));
+  }
+  {
+    Turn turn(this, number);
+    part.end = turn.place().position;
+    DLSM_RETURN_IF_ERROR(fetched);
+    LookThrough(Slice(part.buffer.data(), bytes), header.sealed, &turn.place(), &part);
+    turn.Done();
+  }
+  return TakeFrames(number, apply);
+}
+
+void LogReader::LookThrough(Slice bytes, LogPosition sealed, Place* place, Part* part) const {
+  part->joined_at = place->position;
+  part->ended = place->ended;
   // The first `count` bytes go to what was cut off, or as many as there are.
   const auto go_on = [&](uint64_t count) {
     const uint64_t taken = std::min<uint64_t>(count, bytes.size());
-    cut_off_.append(bytes.data(), taken);
+    place->cut_off.append(bytes.data(), taken);
     bytes.remove_prefix(taken);
     return taken == count;
   };
-  while (!*ended) {
-    uint64_t frame_bytes = 0;
-    *ended = result->end >= result->sealed;
-    if (*ended) return Status::OK();
-    if (!cut_off_.empty()) {
-      if (cut_off_.size() < kLogFrameHeaderBytes &&
-          !go_on(kLogFrameHeaderBytes - cut_off_.size())) {
-        return Status::OK();
-      }
-      *ended = !PeekLogFrame(record_.id, result->end, cut_off_, &frame_bytes);
-      if (*ended || !go_on(frame_bytes - cut_off_.size())) return Status::OK();
-      const std::string frame = std::exchange(cut_off_, std::string());
-      DLSM_RETURN_IF_ERROR(TakeFrame(frame, apply, result, ended));
-      continue;
+  uint64_t frame_bytes = 0;
+  if (!place->ended && !place->cut_off.empty()) {
+    if (place->cut_off.size() < kLogFrameHeaderBytes &&
+        !go_on(kLogFrameHeaderBytes - place->cut_off.size())) {
+      return;
     }
-    if (bytes.size() >= kLogFrameHeaderBytes) {
-      *ended = !PeekLogFrame(record_.id, result->end, bytes, &frame_bytes);
-      if (*ended) return Status::OK();
-      if (frame_bytes <= bytes.size()) {
-        DLSM_RETURN_IF_ERROR(TakeFrame(Slice(bytes.data(), frame_bytes), apply, result, ended));
-        bytes.remove_prefix(frame_bytes);
-        continue;
-      }
-    }
-    go_on(bytes.size());
-    return Status::OK();
+    place->ended = !PeekLogFrame(record_.id, place->position, place->cut_off, &frame_bytes);
+    part->ended = place->ended;
+    if (place->ended || !go_on(frame_bytes - place->cut_off.size())) return;
+    part->joined = std::exchange(place->cut_off, std::string());
+    place->position += frame_bytes;
+  }
+  const char* const begin = bytes.data();
+  while (!place->ended) {
+    place->ended = place->position >= sealed;
+    if (place->ended || bytes.size() < kLogFrameHeaderBytes) break;
+    place->ended = !PeekLogFrame(record_.id, place->position, bytes, &frame_bytes);
+    if (place->ended || frame_bytes > bytes.size()) break;
+    bytes.remove_prefix(frame_bytes);
+    place->position += frame_bytes;
+  }
+  part->frames = Slice(begin, static_cast<size_t>(bytes.data() - begin));
+  part->ended = place->ended;
+  if (!place->ended) go_on(bytes.size());
+}
+
+Status LogReader::TakeFrames(size_t number, const Apply& apply) {
+  Part& part = parts_[number];
+  part.end = part.joined_at;
+  uint64_t frame_bytes = 0;
+  if (!part.joined.empty()) {
+    DLSM_RETURN_IF_ERROR(TakeFrame(part.joined, number, apply, &frame_bytes));
+    if (frame_bytes == 0) return Status::OK();
+  }
+  for (Slice rest = part.frames; !rest.empty(); rest.remove_prefix(frame_bytes)) {
+    DLSM_RETURN_IF_ERROR(TakeFrame(rest, number, apply, &frame_bytes));
+    if (frame_bytes == 0) return Status::OK();
   }
   return Status::OK();
 }
 
-Status LogReader::TakeFrame(const Slice& bytes, const std::function<Status(const LogFrame&)>& apply,
-                            Result* result, bool* ended) const {
+Status LogReader::TakeFrame(const Slice& bytes, size_t number, const Apply& apply,
+                            uint64_t* frame_bytes) {
+  Part& part = parts_[number];
   LogFrame frame;
-  *ended = !TakeLogFrame(record_.id, result->end, bytes, &frame);
-  if (*ended) return Status::OK();
-  result->end += frame.bytes;
+  if (!TakeLogFrame(record_.id, part.end, bytes, &frame)) {
+    part.ended = true;
+    *frame_bytes = 0;
+    return Status::OK();
+  }
+  *frame_bytes = frame.bytes;
+  part.end += frame.bytes;
   if (frame.count == 0) return Status::OK();
-  ++result->frames;
-  return apply(frame);
+  ++part.count;
+  Status applied = apply(number, frame);
+  part.ended |= !applied.ok();
+  return applied;
 }
 
 }  // namespace dlsm

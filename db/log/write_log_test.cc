@@ -294,6 +294,48 @@ TEST_P(WriteLogTest, ATornFrameEndsTheLog) {
   EXPECT_EQ(status.IsCorruption(), !log_->mapped()) << status.ToString();
 }
 
+// Fails if what other threads have read of later segments counts although a frame of an earlier one
+// is torn; wherever that is, in the middle of a segment or in two.
+TEST_P(WriteLogTest, ATornFrameEndsAllSegmentsBehindIt) {
+  NewLog();
+  Read written;
+  std::vector<LogPosition> ends;
+  for (SequenceNumber i = 1; log_->tail() < 6 * kSegmentBytes; ++i) {
+    LookAfter();
+    written.emplace_back(i, "key " + std::to_string(i) + std::string(i % 300, 'k'));
+    ASSERT_OK(WriteDurably(i, written.back().second));
+    ends.push_back(log_->tail());
+  }
+  const LogRecord record = log_->Record();
+  Random random(7);
+  for (int i = 0; i < 60; ++i) {
+    const size_t torn = random.Uniform(ends.size());
+    const LogPosition begin = torn == 0 ? 0 : ends[torn - 1];
+    const LogPosition at = begin + random.Uniform(ends[torn] - begin);
+    char* byte = nullptr;
+    for (const RemoteSpan& segment : record.segments) {
+      uint64_t number;
+      char* const data = memory_.At(segment);
+      if (DecodeLogSegmentHeader(record.id, Slice(data, kLogSegmentHeaderBytes), &number) &&
+          number == at / kSegmentBytes) {
+        byte = data + kLogSegmentHeaderBytes + at % kSegmentBytes;
+      }
+    }
+    ASSERT_NE(byte, nullptr);
+    *byte ^= 0x10;
+    Read read;
+    LogReader::Result result;
+    const Status status = ReadAll(&read, &result);
+    EXPECT_TRUE(status.ok() || status.IsCorruption()) << status.ToString();
+    EXPECT_EQ(result.end, begin);
+    EXPECT_EQ(read, Read(written.begin(), written.begin() + static_cast<ptrdiff_t>(torn)));
+    *byte ^= 0x10;
+  }
+  Read read;
+  ASSERT_OK(ReadAll(&read));
+  EXPECT_EQ(read, written);
+}
+
 // Fails if the log of a database that somebody else owns by now acknowledges anything, or gives its
 // memory another use. (Elsewhere the memory node takes the access away.)
 TEST_P(WriteLogTest, WhoIsNoOwnerAcknowledgesNothing) {
@@ -375,11 +417,11 @@ TEST_P(WriteLogTest, AReaderSeesThatTheStartMovesOn) {
   const LogRecord record = log_->Record();
   LogReader reader(record, kPresent, &queue_pairs, milliseconds(300));
   LogReader::Result result;
-  bool moved = false;
+  std::atomic<bool> moved{false};
   int readings = 0;
-  ASSERT_OK(reader.Read([&] { ++readings; },
-                        [&](const LogFrame&) {
-                          if (!std::exchange(moved, true)) {
+  ASSERT_OK(reader.Read([&](size_t) { ++readings; },
+                        [&](size_t, const LogFrame&) {
+                          if (!moved.exchange(true)) {
                             EXPECT_OK(log_->Truncate(log_->tail()));
                             EXPECT_TRUE(log_->ReuseSegment());
                           }

@@ -126,15 +126,22 @@ class WriteLogFixture : public testing::TestWithParam<bool> {
     MemoryQueuePairs queue_pairs(&memory_);
     LogReader reader(record, present, &queue_pairs, std::chrono::milliseconds(300));
     LogReader::Result own;
-    return reader.Read([read] { read->clear(); },
-                       [&](const LogFrame& frame) {
-                         return ForEachEntry(frame, [read](SequenceNumber sequence, ValueType,
-                                                           const Slice& key, const Slice&) {
-                           read->emplace_back(sequence, key.ToString());
-                           return Status::OK();
-                         });
-                       },
-                       result != nullptr ? result : &own);
+    if (result == nullptr) result = &own;
+    std::vector<Read> parts;
+    Status status = reader.Read([&parts](size_t count) { parts.assign(count, {}); },
+                                [&parts](size_t part, const LogFrame& frame) {
+                                  return ForEachEntry(frame, [&](SequenceNumber sequence, ValueType,
+                                                                 const Slice& key, const Slice&) {
+                                    parts[part].emplace_back(sequence, key.ToString());
+                                    return Status::OK();
+                                  });
+                                },
+                                result);
+    read->clear();
+    for (size_t i = 0; i < result->parts; ++i) {
+      read->insert(read->end(), parts[i].begin(), parts[i].end());
+    }
+    return status;
   }
 
   TestMemory memory_;

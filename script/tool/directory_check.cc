@@ -228,12 +228,12 @@ class DatabaseCheck {
     OwnMemory memory(record.header.node, record.header.region, region_.data(), region_.bytes());
     LogReader reader(record, present, &memory, std::chrono::seconds(10));
     *after_power_failure = !reader.memory_is_whole();
-    const auto check_entries = [](const LogFrame& frame) {
+    const auto check_entries = [](size_t, const LogFrame& frame) {
       return ForEachEntry(frame, [](SequenceNumber, ValueType, const Slice&, const Slice&) {
         return Status::OK();
       });
     };
-    return reader.Read([] {}, check_entries, result);
+    return reader.Read([](size_t) {}, check_entries, result);
   }
 
   const Directory::Opened& opened_;

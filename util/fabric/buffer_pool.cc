@@ -1,6 +1,7 @@
 #include "util/fabric/buffer_pool.h"
 
 #include <fmt/core.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
@@ -124,7 +125,12 @@ class BufferPool::Shelves {
 
   Memory Allocate(size_t bytes) const {
     if (node_ == nullptr) {
-      return Memory(static_cast<char*>(std::aligned_alloc(std::min(bytes, kAlignmentMax), bytes)));
+      // Large ones are whole huge pages: to have a page made is most of what their first use costs.
+      const bool huge = bytes >= kHugePageBytes;
+      Memory memory(static_cast<char*>(
+          std::aligned_alloc(huge ? kHugePageBytes : std::min(bytes, kAlignmentMax), bytes)));
+      if (huge && memory != nullptr) static_cast<void>(madvise(memory.get(), bytes, MADV_HUGEPAGE));
+      return memory;
     }
     try {
       return Memory(node_->Allocate(bytes), FreeMemory{node_.get()});
