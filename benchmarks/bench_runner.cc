@@ -22,7 +22,7 @@ BenchRunner::BenchRunner(const BenchOptions& options, std::string engine_name, E
 Status BenchRunner::Open() {
   if (!options_.use_existing_db) return Empty();
   Status status = TakeHistory();
-  return status.ok() ? engine_.Open(/*create=*/false) : status;
+  return status.ok() ? OpenAndRead(engine_, &opening_seconds_) : status;
 }
 
 // Leaves an empty database open.

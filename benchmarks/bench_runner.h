@@ -28,6 +28,8 @@ class BenchRunner {
 
   // InvalidArgument if options.history names something that is no benchmark.
   Status Open();
+  // How long Open() took with a database that existed, until its first entry was read; or 0.
+  double opening_seconds() const { return opening_seconds_; }
   // Runs `benchmark`, whose options differ from the runner's in its settings at most; the result's
   // status says whether it did what it should.
   BenchResult Run(const Benchmark& benchmark);
@@ -56,6 +58,7 @@ class BenchRunner {
   const BenchOptions& options_;
   const std::string engine_name_;
   Engine& engine_;
+  double opening_seconds_ = 0;
   const TickClock clock_;
   const ValueGenerator values_;
   WriteHistory history_;

@@ -260,6 +260,24 @@ TEST_F(BenchRunnerTest, WhatTakesLongSaysThatItGoesOn) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// Fails if it is not told how long an existing database takes to be opened, at the start and by
+// "reopen", or if one that is new is said to have been opened.
+TEST_F(BenchRunnerTest, OpeningIsMeasured) {
+  MapEngine engine;
+  BenchRunner runner(options_, "map", engine);
+  ASSERT_TRUE(runner.Open().ok());
+  EXPECT_EQ(runner.opening_seconds(), 0);
+  EXPECT_TRUE(Run(runner, "fillseq").status.ok());
+  const BenchResult reopened = Run(runner, "reopen");
+  EXPECT_TRUE(reopened.status.ok());
+  EXPECT_THAT(reopened.text, HasSubstr("opened, and an entry read, in "));
+  EXPECT_TRUE(Run(runner, "verify").status.ok());
+  options_.use_existing_db = true;
+  BenchRunner again(options_, "map", engine);
+  ASSERT_TRUE(again.Open().ok());
+  EXPECT_GT(again.opening_seconds(), 0);
+}
+
 TEST_F(BenchRunnerTest, WholeWorkloadsPrintTheirText) {
   BenchRunner runner(options_, "map", engine_);
   ASSERT_TRUE(runner.Open().ok());

@@ -80,7 +80,7 @@ namespace dlsm::bench {
 namespace {
 
 Status PrintConfiguration(const BenchOptions& options, const EngineOptions& engine_options,
-                          const Engine& engine) {
+                          const Engine& engine, double opening_seconds) {
   const double entry_bytes = static_cast<double>(options.key_bytes + options.value_bytes);
   Say("engine:         {}\n", engine_options.engine);
   for (const std::string& note : engine.Notes()) Say("  {}\n", note);
@@ -110,6 +110,9 @@ Status PrintConfiguration(const BenchOptions& options, const EngineOptions& engi
       static_cast<double>(engine_options.target_file_size_base) / (1 << 20),
       engine_options.bloom_bits, FLAGS_compression_type);
   Say("seed:           {}\n", options.seed);
+  if (opening_seconds > 0) {
+    Say("opened in:      {:.1f} ms, until an entry was read\n", opening_seconds * 1000);
+  }
 #ifndef __OPTIMIZE__
   Say("WARNING: compiled without optimisation; the figures say little\n");
 #endif
@@ -190,7 +193,7 @@ Status RunAll() {
   status = runner.Open();
   if (!status.ok()) return status;
   std::vector<BenchResult> results;
-  status = PrintConfiguration(options, engine_options, *engine);
+  status = PrintConfiguration(options, engine_options, *engine, runner.opening_seconds());
   if (status.ok()) status = RunBenchmarks(options, runner, &results);
   if (status.ok()) status = WaitForStart("close");
   return FirstError({status, engine->Close()});

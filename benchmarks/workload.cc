@@ -1,7 +1,12 @@
 #include "benchmarks/workload.h"
 
-#include <algorithm>
+#include <fmt/core.h>
+#include <signal.h>
 
+#include <algorithm>
+#include <chrono>
+
+#include "benchmarks/seconds_since.h"
 #include "benchmarks/workload_runs.h"
 
 namespace dlsm::bench {
@@ -17,6 +22,24 @@ Status RunStats(Engine& engine, std::string* text) {
   *text += engine.Stats();
   return Status::OK();
 }
+// Nothing of the process goes on, as if another one had killed it.
+Status RunKill(Engine& /*engine*/, std::string* /*text*/) {
+  raise(SIGKILL);
+  return Status::Aborted("this process cannot be killed");
+}
+
+Status RunReopen(Engine& engine, std::string* text) {
+  const auto start = std::chrono::steady_clock::now();
+  Status closed = engine.Close();
+  if (!closed.ok()) return closed;
+  const double closing = SecondsSince(start);
+  double opening = 0;
+  Status opened = OpenAndRead(engine, &opening);
+  *text = fmt::format("closed in {:.1f} ms; opened, and an entry read, in {:.1f} ms",
+                      closing * 1000, opening * 1000);
+  return opened;
+}
+
 Status RunLevelStats(Engine& engine, std::string* text) {
   *text += engine.LevelStats();
   return Status::OK();
@@ -85,6 +108,10 @@ const std::vector<Workload> kWorkloads = {
      RunWait},
     {"stats", Kind::kWhole, "print the engine's statistics", nullptr, RunStats},
     {"levelstats", Kind::kWhole, "print tables and bytes of each level", nullptr, RunLevelStats},
+    {"reopen", Kind::kWhole, "close, open and read one entry: how long each takes", nullptr,
+     RunReopen},
+    {"kill", Kind::kWhole, "kill this process: the next run with --use_existing_db recovers",
+     nullptr, RunKill},
 };
 
 // Of the keys, where the threads share them out.
@@ -98,6 +125,23 @@ uint64_t OperationsOrNum(uint64_t operations, const BenchOptions& options) {
 }
 
 }  // namespace
+
+Status OpenAndRead(Engine& engine, double* seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  Status opened = engine.Open(/*create=*/false);
+  if (!opened.ok()) return opened;
+  const std::unique_ptr<Session> session = engine.NewSession();
+  Cursor& cursor = session->NewCursor();
+  Cursor::Entry entry;
+  if (cursor.SeekToFirst(&entry)) {
+    const std::string key = entry.key.ToString();
+    Slice value;
+    static_cast<void>(session->Get(key, &value));
+  }
+  *seconds = SecondsSince(start);
+  Status status = cursor.status();
+  return status.ok() ? session->status() : status;
+}
 
 const std::vector<Workload>& Workloads() { return kWorkloads; }
 

@@ -73,6 +73,9 @@ const std::vector<Workload>& Workloads();
 // Null if there is none.
 const Workload* FindWorkload(const std::string& name);
 
+// Opens a database that exists, and gets its first entry: *seconds is how long that takes.
+Status OpenAndRead(Engine& engine, double* seconds);
+
 // The steps of `workload` when it is the `version`th write workload since the database was empty.
 // Fills choose keys uniformly, whatever the distribution of the others.
 StreamDescription DescribeStream(const Workload& workload, const BenchOptions& options,
