@@ -23,12 +23,13 @@ inline void Unexpected(const std::string& why) { FAIL() << why; }
 // One memory node, and as many processes as connect to it.
 class Cluster {
  public:
-  explicit Cluster(uint64_t seed, bool has_disk = false)
+  explicit Cluster(uint64_t seed, bool has_disk = false, uint64_t bytes = uint64_t{32} << 20)
       : scheduler_(SchedulerOf(seed), Unexpected), network_(NetworkOf(seed), &scheduler_) {
     SimulatedMemoryNode::Config config;
     config.node.node = NodeId{1};
     config.cut_off_fails_one_in = 0;
     config.has_disk = has_disk;
+    config.bytes = bytes;
     node_ = std::make_unique<SimulatedMemoryNode>(config, &network_);
     nodes_["node:7"] = node_.get();
   }
@@ -49,6 +50,14 @@ class Cluster {
   // With a disk it goes on where it was.
   void RestartNode() {
     node_->Kill();
+    ASSERT_OK(node_->Start());
+  }
+  void StopDiskAfter(uint64_t calls) { node_->StopDiskAfter(calls); }
+  bool disk_has_stopped() const { return node_->disk_has_stopped(); }
+  // The disk forgets what was not synchronised, and the memory node starts in another boot.
+  void LosePower() {
+    node_->Kill();
+    node_->LosePower();
     ASSERT_OK(node_->Start());
   }
   void FillDisk(std::chrono::nanoseconds duration) { node_->FillDisk(duration); }

@@ -126,6 +126,7 @@ void SimulatedMemoryNode::Kill() {
 void SimulatedMemoryNode::LosePower() {
   assert(process_ == nullptr);
   disk_->LosePower(&network_->random());
+  disk_calls_left_.reset();
 }
 
 void SimulatedMemoryNode::LoseDisk() {
@@ -141,6 +142,7 @@ void SimulatedMemoryNode::FillDisk(std::chrono::nanoseconds duration) {
 
 Status SimulatedMemoryNode::CallDisk(const std::string& call) {
   const bool takes = call == "take";
+  if (disk_calls_left_.has_value() && *disk_calls_left_ > 0) --*disk_calls_left_;
   // Room is taken under a lock, and at once.
   if (!takes && config_.disk_call_max.count() > 0) {
     const auto longest = static_cast<uint64_t>(config_.disk_call_max.count());
@@ -152,7 +154,7 @@ Status SimulatedMemoryNode::CallDisk(const std::string& call) {
     return Status::Busy(fmt::format("cannot {} /data of memory node {}: no space left", call,
                                     static_cast<uint32_t>(config_.node.node)));
   }
-  if (takes || !std::exchange(disk_breaks_, false)) return Status::OK();
+  if (!disk_has_stopped() && (takes || !std::exchange(disk_breaks_, false))) return Status::OK();
   network_->Count(NetworkFault::kDiskBroken);
   return Status::IOError(fmt::format("cannot {} /data of memory node {}: input/output error", call,
                                      static_cast<uint32_t>(config_.node.node)));

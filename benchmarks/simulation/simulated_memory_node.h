@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,10 @@ class SimulatedMemoryNode final : public ControlServer {
   bool disk_is_full() const { return port::Clock::now() < disk_full_until_; }
   void BreakDisk() { disk_breaks_ = true; }
   void MendDisk() { disk_breaks_ = false; }
+  // The disk does `calls` more calls, and fails all that come then. Power that fails at this moment
+  // finds nothing of them.
+  void StopDiskAfter(uint64_t calls) { disk_calls_left_ = calls; }
+  bool disk_has_stopped() const { return disk_calls_left_ == 0; }
   MemoryNode& node() { return *process_->node; }
 
   // All control connections break, and both ends hear of it.
@@ -106,6 +111,7 @@ class SimulatedMemoryNode final : public ControlServer {
   std::unique_ptr<ForgetfulDisk> disk_;  // Null if it has none.
   port::Clock::time_point disk_full_until_{};
   bool disk_breaks_ = false;
+  std::optional<uint64_t> disk_calls_left_;  // None: it does not stop.
   int disk_calls_under_way_ = 0;
   std::unique_ptr<Process> process_;  // Null: it is down.
 };

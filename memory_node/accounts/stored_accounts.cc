@@ -186,8 +186,9 @@ void Accounts::KeepDisk() {
     ByteRange range;
     while (on_disk_.bytes() > allowed && bytes < kGivenBackBytesMax &&
            allocator_.NextFree(from, &range.begin, &range.end)) {
-      from = range.end;
+      // The rest of a large one comes next: what of it is on disk may lie anywhere.
       range.end = std::min(range.end, range.begin + kGivenBackBytesMax);
+      from = range.end;
       if (range.end - range.begin < kGivenBackBytesMin || !on_disk_.Overlaps(range)) continue;
       const Status found = allocator_.Take(range.begin, range.end - range.begin);
       assert(found.ok());

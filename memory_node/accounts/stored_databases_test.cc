@@ -29,7 +29,7 @@ class StoredDatabasesTest : public testing::Test {
   struct Process {
     explicit Process(StoredDatabasesTest* test)
         : keeper(std::make_unique<ForgetfulFiles>(&test->disk_)),
-          memory(NodeId{1}, RegionId{}, test->disk_.data(), kCapacity),
+          memory(NodeId{1}, RegionId{}, test->disk_.data(), test->disk_.bytes()),
           table(OptionsOf(test, this)) {
       revoker.SetCutOff([](const std::string&) { return Status::OK(); });
     }
@@ -42,7 +42,7 @@ class StoredDatabasesTest : public testing::Test {
       DatabaseTableOptions options;
       options.node = NodeId{1};
       options.memory = &process->memory;
-      options.capacity_bytes = kCapacity;
+      options.capacity_bytes = test->disk_.bytes();
       options.clock = [test] { return test->now_; };
       options.store = &process->keeper;
       options.revoker = &process->revoker;
@@ -60,7 +60,7 @@ class StoredDatabasesTest : public testing::Test {
     DatabaseTable table;
   };
 
-  StoredDatabasesTest() {
+  explicit StoredDatabasesTest(uint64_t capacity = kCapacity) : disk_(capacity) {
     disk_.SetFaults([this](const char* call) {
       const port::MutexLock lock(mutex_);
       if (std::string(call) == "take") ++taken_;
@@ -130,7 +130,7 @@ class StoredDatabasesTest : public testing::Test {
     return taken_;
   }
 
-  ForgetfulDisk disk_{kCapacity};
+  ForgetfulDisk disk_;
   DatabaseTableOptions::Clock::time_point now_{};
   port::Mutex mutex_;
   int taken_ GUARDED_BY(mutex_) = 0;
@@ -169,6 +169,31 @@ TEST_F(StoredDatabasesTest, TheDiskPromisesRoomToEachProcess) {
     ASSERT_OK(Grant(*process, session, 64 << 10, &span));
     EXPECT_EQ(taken(), before + 1);
   }
+}
+
+class LargeStoredDatabasesTest : public StoredDatabasesTest {
+ protected:
+  static constexpr uint64_t kLargeCapacity = uint64_t{8} << 30;
+  LargeStoredDatabasesTest() : StoredDatabasesTest(kLargeCapacity) {}
+};
+
+// Fails if the disk does not get back what is free, but for the first GiB of a large free range.
+TEST_F(LargeStoredDatabasesTest, TheDiskGetsBackWhatIsFree) {
+  const auto process = Start(StoredState(), /*resumed=*/false);
+  OpenDatabaseReply opened;
+  const SessionId session = OpenOk(*process, &opened);
+  std::vector<RemoteSpan> spans(5);
+  for (RemoteSpan& span : spans) ASSERT_OK(Grant(*process, session, uint64_t{1} << 30, &span));
+  EXPECT_GT(disk_.taken_bytes(), uint64_t{5} << 30);
+  FreeRequest free;
+  free.session = session;
+  free.spans = spans;
+  ASSERT_OK(process->table.Free(kPeer, free));
+  ASSERT_TRUE(IsStored(*process, /*persisted=*/true));
+  EXPECT_TRUE(Eventually([&] {
+    process->table.KeepDisk();
+    return disk_.taken_bytes() < uint64_t{128} << 20;
+  }));
 }
 
 // Fails if bytes that were freed are given to others before the disk knows that they are free:

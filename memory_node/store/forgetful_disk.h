@@ -8,6 +8,7 @@
 // their journal is a sequence.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -51,6 +52,14 @@ class SparseBytes {
   SparseBytes& operator=(const SparseBytes&) = delete;
 
   char* data() const { return data_; }
+  // They are zeros again; whole pages of them take no memory.
+  void Clear(uint64_t offset, uint64_t bytes) {
+    const auto begin = static_cast<off_t>(offset);
+    if (fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin,
+                  static_cast<off_t>(bytes)) != 0) {
+      std::memset(data_ + offset, 0, bytes);
+    }
+  }
   // Calls function(offset, bytes) for each range of [begin, end) that may have been written.
   template <typename Function>
   void ForEachWritten(uint64_t begin, uint64_t end, Function function) const {
@@ -112,6 +121,10 @@ class ForgetfulDisk {
     return power_failures_;
   }
 
+  uint64_t taken_bytes() const LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    return static_cast<uint64_t>(std::count(taken_.begin(), taken_.end(), true)) * kPageBytes;
+  }
   // How many bytes are not zero for which no room was taken: on a full disk, the process that wrote
   // them would have died.
   uint64_t untaken_bytes() const LOCKS_EXCLUDED(mutex_) {
@@ -223,8 +236,8 @@ class ForgetfulFiles final : public NodeFiles {
     if (dead_) return;
     const port::MutexLock lock(disk_->mutex_);
     disk_->SetTaken(offset, bytes, false);
-    std::memset(disk_->region_.data() + offset, 0, bytes);
-    std::memset(disk_->persisted_.data() + offset, 0, bytes);
+    disk_->region_.Clear(offset, bytes);
+    disk_->persisted_.Clear(offset, bytes);
   }
   uint64_t FreeDiskBytes() override { return UINT64_MAX; }
   const std::string& name() const override { return name_; }
