@@ -1,7 +1,7 @@
 # db_bench, and the stores that it compares dLSM with where they are installed.
 file(GLOB benchmark_sources CONFIGURE_DEPENDS benchmarks/*.cc)
 list(FILTER benchmark_sources EXCLUDE
-     REGEX "_(main|flags|test)\\.cc$|/engine_(rocksdb|leveldb)\\.cc$|/structure_bench_peers\\.cc$")
+     REGEX "_(main|flags|test)\\.cc$|/engine_(rocksdb|leveldb|sqlite)\\.cc$|/structure_bench_peers\\.cc$")
 add_library(dlsm_benchmarks OBJECT ${benchmark_sources})
 target_link_libraries(dlsm_benchmarks PRIVATE dlsm_settings PUBLIC dlsm)
 dlsm_precompile(dlsm_benchmarks)
@@ -9,15 +9,16 @@ dlsm_compile_together(dlsm_benchmarks 8)
 # With them GCC 12 sees an overflow that is not there in a list of strings.
 set_source_files_properties(benchmarks/engine_dlsm.cc PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 
-# dlsm_benchmark_peer(ROCKSDB rocksdb header): compiles engine_rocksdb.cc in if it can.
+# dlsm_benchmark_peer(ROCKSDB library header): compiles engine_rocksdb.cc in if it can.
 function(dlsm_benchmark_peer macro name header)
+  string(TOLOWER ${macro} engine)
   find_path(${macro}_INCLUDE ${header})
   find_library(${macro}_LIBRARY ${name})
   if(NOT ${macro}_INCLUDE OR NOT ${macro}_LIBRARY)
     message(STATUS "db_bench: no ${name}, so no comparison with it")
     return()
   endif()
-  target_sources(dlsm_benchmarks PRIVATE benchmarks/engine_${name}.cc)
+  target_sources(dlsm_benchmarks PRIVATE benchmarks/engine_${engine}.cc)
   target_compile_definitions(dlsm_benchmarks PRIVATE DLSM_BENCH_${macro})
   target_include_directories(dlsm_benchmarks SYSTEM PRIVATE ${${macro}_INCLUDE})
   target_link_libraries(dlsm_benchmarks PUBLIC ${${macro}_LIBRARY})
@@ -27,6 +28,7 @@ endfunction()
 if(NOT DLSM_SANITIZE)
   dlsm_benchmark_peer(ROCKSDB rocksdb rocksdb/db.h)
   dlsm_benchmark_peer(LEVELDB leveldb leveldb/db.h)
+  dlsm_benchmark_peer(SQLITE sqlite3 sqlite3.h)
 endif()
 
 add_executable(db_bench benchmarks/db_bench_main.cc benchmarks/bench_flags.cc

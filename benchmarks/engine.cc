@@ -23,6 +23,9 @@ std::vector<Maker> Makers() {
 #ifdef DLSM_BENCH_LEVELDB
   makers.push_back({"leveldb", NewLeveldbEngine});
 #endif
+#ifdef DLSM_BENCH_SQLITE
+  makers.push_back({"sqlite", NewSqliteEngine});
+#endif
   return makers;
 }
 

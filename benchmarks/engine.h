@@ -225,5 +225,6 @@ Status NewEngine(const EngineOptions& options, std::unique_ptr<Engine>* engine);
 std::unique_ptr<Engine> NewDlsmEngine(const EngineOptions& options);
 std::unique_ptr<Engine> NewRocksdbEngine(const EngineOptions& options, bool mmap);
 std::unique_ptr<Engine> NewLeveldbEngine(const EngineOptions& options);
+std::unique_ptr<Engine> NewSqliteEngine(const EngineOptions& options);
 
 }  // namespace dlsm::bench

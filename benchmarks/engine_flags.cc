@@ -17,7 +17,7 @@ DECLARE_uint64(num);
 DECLARE_uint64(key_size);
 DECLARE_uint64(value_size);
 
-DEFINE_string(engine, "dlsm", "dlsm, rocksdb, rocksdb_mmap or leveldb");
+DEFINE_string(engine, "dlsm", "dlsm, rocksdb, rocksdb_mmap, leveldb or sqlite");
 DEFINE_string(db, "",
               "Name (dlsm) or folder (others) of the database; one that is there is destroyed, "
               "unless --use_existing_db; empty: db_bench (dlsm), or a folder in tmpfs that is "
@@ -27,11 +27,11 @@ DEFINE_bool(follow, false,
             "dlsm, with --use_existing_db: read as a follower what another process, which has the "
             "database open with --publish_interval_ms, publishes or has published at its end; "
             "workloads that write fail");
-DEFINE_string(
-    log, "none",
-    "dlsm: what outlives this process besides what is flushed: none; memory, where a log in "
-    "the memory node's memory has all writes (needs --memory_nodes); or disk, where "
-    "synced writes also wait for that memory node's files (needs Server --data_dir)");
+DEFINE_string(log, "none",
+              "dlsm: what outlives this process besides what is flushed (rocksdb: memory and disk "
+              "have a log): none; memory, where a log in "
+              "the memory node's memory has all writes (needs --memory_nodes); or disk, where "
+              "synced writes also wait for that memory node's files (needs Server --data_dir)");
 DEFINE_uint64(log_bytes_max, 0,
               "dlsm: how large the log becomes; 0: twice what the memtables may have");
 DEFINE_uint64(

@@ -77,9 +77,9 @@ class RocksdbCursor : public Cursor {
 
 class RocksdbSession : public Session {
  public:
-  RocksdbSession(rocksdb::DB& db, const rocksdb::ReadOptions& read)
-      : db_(db), read_(read), cursor_(db, read) {
-    write_.disableWAL = true;
+  RocksdbSession(rocksdb::DB& db, const rocksdb::ReadOptions& read, bool log)
+      : db_(db), read_(read), log_(log), cursor_(db, read) {
+    write_.disableWAL = !log;
   }
 
   Status Put(const Slice& key, const Slice& value) override {
@@ -103,7 +103,7 @@ class RocksdbSession : public Session {
   // A synchronous write needs the log, so it is on for these.
   void SetSync(bool sync) override {
     write_.sync = sync;
-    write_.disableWAL = !sync;
+    write_.disableWAL = !sync && !log_;
   }
 
   Outcome Get(const Slice& key, Slice* value) override {
@@ -148,6 +148,7 @@ class RocksdbSession : public Session {
  private:
   rocksdb::DB& db_;
   const rocksdb::ReadOptions read_;
+  const bool log_;
   rocksdb::WriteOptions write_;
   rocksdb::WriteBatch batch_;
   rocksdb::PinnableSlice pinned_;
@@ -184,7 +185,8 @@ class BackgroundFailure : public rocksdb::EventListener {
 
 class RocksdbEngine : public Engine {
  public:
-  RocksdbEngine(const EngineOptions& options, bool mmap) : folder_(options.db), mmap_(mmap) {
+  RocksdbEngine(const EngineOptions& options, bool mmap)
+      : folder_(options.db), mmap_(mmap), log_(options.log > 0) {
     options_.compression = options.snappy ? rocksdb::kSnappyCompression : rocksdb::kNoCompression;
     options_.write_buffer_size = options.write_buffer_size;
     options_.max_write_buffer_number = options.max_write_buffer_number;
@@ -207,7 +209,7 @@ class RocksdbEngine : public Engine {
     std::vector<std::string> notes = {
         "version: " + rocksdb::GetRocksVersionAsString(),
         "folder: " + folder_,
-        "log: off (fillsync: on and synchronous)",
+        log_ ? "log: on" : "log: off (fillsync: on and synchronous)",
         "background jobs: " + std::to_string(options_.max_background_jobs),
     };
     notes.push_back(mmap_ ? "reads: mmap, no checksums, no block cache"
@@ -233,7 +235,7 @@ class RocksdbEngine : public Engine {
   Status Destroy() override { return FromRocksdb(rocksdb::DestroyDB(folder_, options_)); }
 
   std::unique_ptr<Session> NewSession() override {
-    return std::make_unique<RocksdbSession>(*db_, read_);
+    return std::make_unique<RocksdbSession>(*db_, read_, log_);
   }
   Status Flush() override { return FromRocksdb(db_->Flush(rocksdb::FlushOptions())); }
   Status Compact() override {
@@ -340,6 +342,7 @@ class RocksdbEngine : public Engine {
 
   const std::string folder_;
   const bool mmap_;
+  const bool log_;
   const std::shared_ptr<BackgroundFailure> failure_ = std::make_shared<BackgroundFailure>();
   size_t cache_bytes_ = 0;
   rocksdb::Options options_;

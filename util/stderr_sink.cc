@@ -24,9 +24,9 @@ void MakePrintable(spdlog::memory_buf_t* line) {
   }
 }
 
-// As "[2026-11-30 10:36:24.250Z] [dlsm] [warning] text". The time is UTC: the C library takes a lock
-// for a local time, and a child that fork() makes while another thread holds the lock waits for it
-// forever.
+// As "[2026-11-30 10:36:24.250Z] [dlsm] [warning] text". The time is UTC: the C library takes a
+// lock for a local time, and a child that fork() makes while another thread holds the lock waits
+// for it forever.
 void Format(const spdlog::details::log_msg& message, spdlog::memory_buf_t* line) {
   using std::chrono::floor;
   const auto now = floor<std::chrono::milliseconds>(message.time);

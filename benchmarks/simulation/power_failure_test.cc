@@ -46,7 +46,7 @@ class History {
     }
     return false;
   }
-  // What is found now is what counts from now on.
+  // The contents that were found are the first of a new history.
   void Restart(const Contents& found) {
     states_ = {found};
     durable_ = 0;
@@ -124,7 +124,7 @@ class Scenario {
     destroyed_ = true;
     return Status::OK();
   }
-  // What was left open goes with its process.
+  // The process dies, with the handle that it has open.
   void End() {
     cluster_.Kill(host_.get());
     if (db_ != nullptr) db_->Close().PermitUncheckedError();

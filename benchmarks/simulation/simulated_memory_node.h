@@ -111,7 +111,7 @@ class SimulatedMemoryNode final : public ControlServer {
   std::unique_ptr<ForgetfulDisk> disk_;  // Null if it has none.
   port::Clock::time_point disk_full_until_{};
   bool disk_breaks_ = false;
-  std::optional<uint64_t> disk_calls_left_;  // None: it does not stop.
+  std::optional<uint64_t> disk_calls_left_;  // If the disk is to stop.
   int disk_calls_under_way_ = 0;
   std::unique_ptr<Process> process_;  // Null: it is down.
 };

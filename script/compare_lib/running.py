@@ -63,12 +63,13 @@ def server_size_for(num, size, fabric, there=None):
     return found
 
 
-def db_bench_results(words):
-    """Runs db_bench; words: the command without --json. One object for each of its benchmarks."""
+def db_bench_results(words, **how):
+    """Runs db_bench; words: the command without --json. One object for each of its benchmarks. how: for its
+    process."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "result.json")
         words = [*words, "--progress=false", f"--json={path}"]
-        with started(words) as process:
+        with started(words, **how) as process:
             code = process.wait()
         if code != 0:
             raise Failure(f"ended with code {code}: {' '.join(words)}")
