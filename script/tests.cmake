@@ -27,6 +27,13 @@ dlsm_tests(db_test "${dlsm_db_rooms};db/test" 8)
 # Every operation with every fault; by itself, so that its time is seen.
 dlsm_tests(fault_test db/test/faults 4 LABELS faults)
 
+# The network face.
+file(GLOB serve_tests CONFIGURE_DEPENDS db/serve/*_test.cc)
+add_executable(serve_test ${serve_tests})
+target_link_libraries(serve_test PRIVATE dlsm_serve_parts dlsm_settings GTest::gmock GTest::gtest_main)
+dlsm_compile_tests(serve_test)
+dlsm_discover_tests(serve_test 10)
+
 # The tool: its parts are tested by themselves, and the command as a whole with real data.
 file(GLOB tool_tests CONFIGURE_DEPENDS script/tool/*_test.cc)
 set(tool_parts ${tool_sources})
@@ -153,7 +160,7 @@ if(DLSM_FUZZ)
   target_compile_options(dlsm_settings INTERFACE
                          $<$<NOT:$<BOOL:$<TARGET_PROPERTY:DLSM_TEST>>>:-fsanitize=fuzzer-no-link>)
   foreach(folder ${dlsm_util_rooms} ${dlsm_fabric_rooms} ${dlsm_rpc_rooms} table ${dlsm_node_rooms}
-                 ${dlsm_db_rooms} db/test script/tool)
+                 ${dlsm_db_rooms} db/test db/serve script/tool)
     file(GLOB fuzz_sources CONFIGURE_DEPENDS ${folder}/*_fuzz.cc)
     foreach(source ${fuzz_sources})
       get_filename_component(target ${source} NAME_WE)
@@ -162,6 +169,9 @@ if(DLSM_FUZZ)
       if(folder STREQUAL "script/tool")
         target_sources(${target} PRIVATE ${tool_parts})
         target_link_libraries(${target} PRIVATE TBB::tbb)
+      endif()
+      if(folder STREQUAL "db/serve")
+        target_link_libraries(${target} PRIVATE dlsm_serve_parts)
       endif()
       target_link_libraries(${target} PRIVATE dlsm dlsm_settings gflags)
       target_link_options(${target} PRIVATE -fsanitize=fuzzer -Wl,--wrap=LLVMFuzzerTestOneInput)

@@ -1,0 +1,76 @@
+#include "db/serve/command.h"
+
+#include <fmt/core.h>
+#include <strings.h>
+
+#include <algorithm>
+#include <cctype>
+#include <unordered_map>
+
+namespace dlsm::serve {
+namespace {
+
+std::string LowerCase(const Slice& text) {
+  std::string lower = text.ToString();
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+}  // namespace
+
+bool Call::Is(size_t i, std::string_view word) const {
+  return arguments[i].size() == word.size() &&
+         strncasecmp(arguments[i].data(), word.data(), word.size()) == 0;
+}
+
+std::vector<Slice> Command::KeysOf(const std::vector<Slice>& arguments) const {
+  std::vector<Slice> keys;
+  if (first_key == 0) return keys;
+  const int last = last_key >= 0 ? last_key : static_cast<int>(arguments.size()) + last_key;
+  for (int i = first_key; i <= last && i < static_cast<int>(arguments.size()); i += step) {
+    keys.push_back(arguments[static_cast<size_t>(i)]);
+  }
+  return keys;
+}
+
+const std::vector<const Command*>& AllCommands() {
+  static const std::vector<const Command*> all = [] {
+    std::vector<const Command*> commands;
+    for (const auto* table :
+         {&kStringCommands, &kKeyCommands, &kHashCommands, &kSetCommands, &kSortedSetCommands,
+          &kListCommands, &kConnectionCommands, &kTransactionCommands, &kServerCommands}) {
+      for (const Command& command : *table) commands.push_back(&command);
+    }
+    return commands;
+  }();
+  return all;
+}
+
+const Command* FindCommand(const Slice& name) {
+  static const std::unordered_map<std::string, const Command*> by_name = [] {
+    std::unordered_map<std::string, const Command*> map;
+    for (const Command* command : AllCommands()) map.emplace(command->name, command);
+    return map;
+  }();
+  constexpr size_t kNameBytesMax = 32;
+  if (name.size() > kNameBytesMax) return nullptr;
+  const auto found = by_name.find(LowerCase(name));
+  return found == by_name.end() ? nullptr : found->second;
+}
+
+std::string UnknownCommand(const std::vector<Slice>& arguments) {
+  constexpr size_t kShownBytes = 128;
+  std::string shown;
+  for (size_t i = 1; i < arguments.size() && shown.size() < kShownBytes; ++i) {
+    shown +=
+        fmt::format("'{}' ", arguments[i].ToStringView().substr(0, kShownBytes - shown.size()));
+  }
+  return fmt::format("ERR unknown command '{}', with args beginning with: {}",
+                     arguments[0].ToStringView().substr(0, kShownBytes), shown);
+}
+
+std::string WrongNumber(const std::string& name) {
+  return fmt::format("ERR wrong number of arguments for '{}' command", name);
+}
+
+}  // namespace dlsm::serve

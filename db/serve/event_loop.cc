@@ -1,0 +1,291 @@
+#include "db/serve/event_loop.h"
+
+#include <arpa/inet.h>
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "port/error_text.h"
+#include "port/thread_name.h"
+#include "util/out_of_memory.h"
+
+namespace dlsm::serve {
+namespace {
+
+constexpr size_t kScratchBytes = size_t{64} << 10;
+constexpr size_t kRequestsInRound = 1024;
+// A client that has so much to take is asked for no more requests.
+constexpr size_t kUnsentMost = size_t{1} << 20;
+
+std::string AddressText(int socket, bool of_peer) {
+  sockaddr_in6 address{};
+  socklen_t bytes = sizeof(address);
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  if ((of_peer ? getpeername(socket, raw, &bytes) : getsockname(socket, raw, &bytes)) != 0)
+    return "";
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (raw->sa_family == AF_INET6) {
+    inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
+    return fmt::format("[{}]:{}", text.data(), ntohs(address.sin6_port));
+  }
+  const auto* const four = reinterpret_cast<const sockaddr_in*>(raw);
+  inet_ntop(AF_INET, &four->sin_addr, text.data(), text.size());
+  return fmt::format("{}:{}", text.data(), ntohs(four->sin_port));
+}
+
+}  // namespace
+
+int64_t UnixMilliseconds() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Status EventLoop::Start() {
+  poll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
+  wakeup_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!poll_.valid() || !wakeup_.valid()) {
+    return Status::IOError("an event loop cannot be made", port::ErrorText(errno));
+  }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = wakeup_.get();
+  epoll_ctl(poll_.get(), EPOLL_CTL_ADD, wakeup_.get(), &event);
+  scratch_.resize(kScratchBytes);
+  thread_ = port::Thread([this] { Run(); });
+  return Status::OK();
+}
+
+void EventLoop::Stop() {
+  stopping_ = true;
+  if (!thread_.joinable()) return;
+  Wake();
+  thread_.join();
+  while (!clients_.empty()) Close(clients_.begin()->second.get());
+}
+
+void EventLoop::Wake() const {
+  const uint64_t one = 1;
+  static_cast<void>(write(wakeup_.get(), &one, sizeof(one)));
+}
+
+void EventLoop::Add(FileDescriptor socket) {
+  {
+    const port::MutexLock lock(mutex_);
+    new_.push_back(std::move(socket));
+  }
+  Wake();
+}
+
+void EventLoop::TakeNew() {
+  uint64_t count;
+  static_cast<void>(read(wakeup_.get(), &count, sizeof(count)));
+  std::vector<FileDescriptor> sockets;
+  {
+    const port::MutexLock lock(mutex_);
+    sockets.swap(new_);
+  }
+  for (FileDescriptor& socket : sockets) {
+    const int number = socket.get();
+    const int on = 1;
+    setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(number, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    auto client = std::make_unique<Client>(std::move(socket));
+    Session& session = client->session();
+    session.id = ++server_.connections;
+    session.peer = AddressText(number, /*of_peer=*/true);
+    session.local = AddressText(number, /*of_peer=*/false);
+    session.connected_at = session.active_at = UnixMilliseconds();
+    session.authenticated = server_.password.empty();
+    epoll_event event{};
+    event.events = client->events;
+    event.data.fd = number;
+    if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, number, &event) != 0) continue;
+    ++server_.clients;
+    clients_[number] = std::move(client);
+  }
+}
+
+void EventLoop::Close(Client* client) {
+  EndTransaction(&server_, &client->session());
+  --server_.clients;
+  clients_.erase(client->socket());
+}
+
+void EventLoop::CloseIdle(int64_t now) {
+  if (limits_.idle_seconds == 0) return;
+  std::vector<Client*> idle;
+  for (const auto& [socket, client] : clients_) {
+    if (now - client->session().active_at >= limits_.idle_seconds * 1000) {
+      idle.push_back(client.get());
+    }
+  }
+  for (Client* client : idle) Close(client);
+}
+
+void EventLoop::Run() {
+  port::SetThreadName("dlsm serve");
+  constexpr int kEvents = 256;
+  constexpr int kTimeoutMs = 1000;
+  std::array<epoll_event, kEvents> events;
+  std::vector<Client*> ready;
+  while (!stopping_) {
+    const int count = epoll_wait(poll_.get(), events.data(), kEvents, kTimeoutMs);
+    const int64_t now = UnixMilliseconds();
+    ready.clear();
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<size_t>(i)];
+      if (event.data.fd == wakeup_.get()) {
+        TakeNew();
+        continue;
+      }
+      const auto found = clients_.find(event.data.fd);
+      if (found == clients_.end()) continue;
+      Client* const client = found->second.get();
+      uint64_t received = 0;
+      // One that does not take its answers is not asked for more.
+      if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && client->unsent() < kUnsentMost) {
+        client->broken = !client->Receive(scratch_.data(), scratch_.size(), &received);
+      }
+      server_.bytes_in += received;
+      if (received > 0) client->session().active_at = now;
+      ready.push_back(client);
+    }
+    OrEndForLackOfMemory([&] {
+      Serve(ready);
+      return true;
+    });
+    for (Client* client : ready) {
+      if (client->broken) Close(client);
+    }
+    CloseIdle(now);
+  }
+}
+
+void EventLoop::Serve(const std::vector<Client*>& clients) {
+  bool goes_on = true;
+  while (goes_on) {
+    while (ServeRound(clients)) {
+    }
+    goes_on = false;
+    for (Client* client : clients) {
+      const bool was_full = client->unsent() >= kUnsentMost;
+      SendTo(client);
+      goes_on |= was_full && !client->broken && client->unsent() < kUnsentMost;
+    }
+  }
+  for (Client* client : clients) {
+    client->DropTaken();
+    if (client->unparsed() > limits_.query_bytes) client->broken = true;
+  }
+}
+
+bool EventLoop::ServeRound(const std::vector<Client*>& clients) {
+  Round round(server_.store);
+  requests_.clear();
+  std::vector<std::string> reads;
+  for (Client* client : clients) {
+    if (!AddRequests(client, &round, &reads)) break;
+  }
+  if (requests_.empty()) return false;
+  ++server_.rounds;
+  round.Begin(reads, UnixMilliseconds());
+  Answer(&round);
+  return true;
+}
+
+bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::string>* reads) {
+  bool first = true;
+  while (!client->session().closes && client->unsent() < kUnsentMost) {
+    if (requests_.size() >= kRequestsInRound) return false;
+    Request request{client, {}, false, 0, 0};
+    client->parser().set_authenticated(client->session().authenticated);
+    const RequestParser::State state = client->Peek(&request.arguments);
+    if (state == RequestParser::State::kMore) return true;
+    if (state == RequestParser::State::kError) {
+      if (!first) return true;  // Requests before it are answered first.
+      client->reply().Error(client->parser().error());
+      client->session().closes = true;
+      return true;
+    }
+    if (request.arguments.empty()) {
+      client->Take();
+      continue;
+    }
+    Needs needs = NeedsOf(server_, client->session(), request.arguments);
+    if (needs.alone && !first) return true;
+    if (needs.all_keys) {
+      if (!requests_.empty()) return false;
+      round->LockAll();
+    } else if (!needs.locks.empty()) {
+      const std::vector<Slice> locks(needs.locks.begin(), needs.locks.end());
+      if (!round->Lock(locks)) return true;
+    }
+    client->Take();
+    request.writes = needs.writes;
+    reads->insert(reads->end(), std::make_move_iterator(needs.reads.begin()),
+                  std::make_move_iterator(needs.reads.end()));
+    requests_.push_back(std::move(request));
+    if (needs.all_keys) return false;
+    if (needs.alone || client->parser().was_inline()) return true;
+    first = false;
+  }
+  return true;
+}
+
+// The replies of a round whose writes have failed say so.
+void EventLoop::Answer(Round* round) {
+  for (Request& request : requests_) {
+    Client& client = *request.client;
+    request.reply_begin = client.out().size();
+    Execute(&server_, &client.session(), round, request.arguments, &client.reply());
+    request.reply_end = client.out().size();
+  }
+  const Status written = round->Commit();
+  if (written.ok()) return;
+  std::unordered_map<Client*, std::string> replies;
+  std::unordered_map<Client*, size_t> begins;
+  for (const Request& request : requests_) {
+    begins.emplace(request.client, request.reply_begin);
+    std::string& out = replies[request.client];
+    if (request.writes) {
+      ++server_.errors;
+      Reply(&out, 2).Error("ERR " + written.ToString());
+    } else {
+      out += request.client->out().substr(request.reply_begin,
+                                          request.reply_end - request.reply_begin);
+    }
+  }
+  for (const auto& [client, out] : replies) {
+    client->out().resize(begins[client]);
+    client->out() += out;
+  }
+}
+
+void EventLoop::SendTo(Client* client) {
+  if (client->broken) return;
+  uint64_t sent = 0;
+  client->broken = !client->Send(&sent) || client->unsent() > limits_.output_bytes ||
+                   (client->session().closes && client->unsent() == 0);
+  server_.bytes_out += sent;
+  // A client that has much to take is not asked for more, and one that has nothing not to take it.
+  const uint32_t events = (client->unsent() < kUnsentMost ? uint32_t{EPOLLIN} : 0) |
+                          (client->unsent() > 0 ? uint32_t{EPOLLOUT} : 0);
+  if (events == client->events || client->broken) return;
+  client->events = events;
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = client->socket();
+  epoll_ctl(poll_.get(), EPOLL_CTL_MOD, client->socket(), &event);
+}
+
+}  // namespace dlsm::serve

@@ -1,0 +1,84 @@
+// One thread that serves many clients: it takes what has come from all of them, does that in rounds
+// (round.h), and sends what is to be answered.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dLSM/status.h"
+#include "db/serve/client.h"
+#include "db/serve/executor.h"
+#include "db/serve/round.h"
+#include "db/serve/server_state.h"
+#include "port/mutex.h"
+#include "port/thread.h"
+#include "util/file_descriptor.h"
+
+namespace dlsm::serve {
+
+class EventLoop {
+ public:
+  struct Limits {
+    size_t query_bytes = size_t{1} << 30;   // Of one client, that are no whole request yet.
+    size_t output_bytes = size_t{1} << 28;  // Of one client, that it does not take.
+    int64_t idle_seconds = 0;               // 0: for ever.
+  };
+
+  // `server` outlives this.
+  EventLoop(ServerState* server, const Limits& limits) : server_(*server), limits_(limits) {}
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+  ~EventLoop() { Stop(); }
+
+  Status Start();
+  // Requests that have been taken are answered first.
+  void Stop();
+  // Serves a client from now on. By any thread.
+  void Add(FileDescriptor socket);
+
+ private:
+  // A request of the round under way.
+  struct Request {
+    Client* client;
+    std::vector<Slice> arguments;
+    bool writes;
+    size_t reply_begin;
+    size_t reply_end;
+  };
+
+  void Run();
+  void TakeNew();
+  void Close(Client* client);
+  void CloseIdle(int64_t now);
+  // Does all that has come from these clients, as far as they take the answers.
+  void Serve(const std::vector<Client*>& clients);
+  // One round of them. Returns false if there was nothing to do.
+  bool ServeRound(const std::vector<Client*>& clients);
+  // Adds requests of the client to the round. Returns false if no other request fits into it.
+  bool AddRequests(Client* client, Round* round, std::vector<std::string>* reads);
+  void Answer(Round* round);
+  void SendTo(Client* client);
+  void Wake() const;
+
+  ServerState& server_;
+  const Limits limits_;
+  FileDescriptor poll_;
+  FileDescriptor wakeup_;
+  std::atomic<bool> stopping_{false};
+  std::unordered_map<int, std::unique_ptr<Client>> clients_;  // By their sockets.
+  std::vector<Request> requests_;
+  std::vector<char> scratch_;
+  port::Mutex mutex_;
+  std::vector<FileDescriptor> new_ GUARDED_BY(mutex_);
+  port::Thread thread_;
+};
+
+// Milliseconds since 1970.
+int64_t UnixMilliseconds();
+
+}  // namespace dlsm::serve

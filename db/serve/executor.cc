@@ -1,0 +1,107 @@
+#include "db/serve/executor.h"
+
+#include <fmt/core.h>
+
+namespace dlsm::serve {
+namespace {
+
+void AddNeeds(const ServerState& server, int database, const Command& command,
+              const std::vector<Slice>& arguments, Needs* needs) {
+  needs->all_keys |= (command.flags & kAllKeys) != 0;
+  needs->writes |= (command.flags & kWrites) != 0;
+  const bool reads = (command.flags & kBlind) == 0 || server.store->has_collections();
+  for (const Slice& key : command.KeysOf(arguments)) {
+    std::string head_key = HeadKey(database, key);
+    if (reads) needs->reads.push_back(head_key);
+    if ((command.flags & kWrites) != 0) needs->locks.push_back(std::move(head_key));
+  }
+}
+
+bool IsExec(const Command& command) { return std::string_view(command.name) == "exec"; }
+bool IsWatch(const Command& command) { return std::string_view(command.name) == "watch"; }
+
+// What a request waits for, or is refused for, before its command is run; empty if it may be run.
+std::string Refusal(const Session& session, const Command* command,
+                    const std::vector<Slice>& arguments) {
+  if (command == nullptr) return UnknownCommand(arguments);
+  if (!command->TakesCount(arguments.size())) return WrongNumber(command->name);
+  if (!session.authenticated && (command->flags & kBeforeAuthentication) == 0) {
+    return "NOAUTH Authentication required.";
+  }
+  return "";
+}
+
+}  // namespace
+
+Needs NeedsOf(const ServerState& server, const Session& session,
+              const std::vector<Slice>& arguments) {
+  Needs needs;
+  const Command* const command = FindCommand(arguments[0]);
+  if (!Refusal(session, command, arguments).empty()) return needs;
+  needs.alone = (command->flags & kChangesSession) != 0;
+  if (IsExec(*command) && session.queues) {
+    for (const auto& queued : session.queued) {
+      const std::vector<Slice> slices(queued.begin(), queued.end());
+      AddNeeds(server, session.database, *FindCommand(slices[0]), slices, &needs);
+    }
+    if (session.watch != nullptr) {
+      needs.locks.insert(needs.locks.end(), session.watch->head_keys.begin(),
+                         session.watch->head_keys.end());
+    }
+    return needs;
+  }
+  if (session.queues && (command->flags & kNotQueued) == 0) return needs;
+  AddNeeds(server, session.database, *command, arguments, &needs);
+  // Whoever writes the key from now on finds the watch.
+  if (IsWatch(*command)) needs.locks = needs.reads;
+  return needs;
+}
+
+void RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
+                const std::vector<Slice>& arguments, Reply* reply) {
+  const size_t begin = reply->position();
+  Call call{*server, *session, *round, *reply, command, arguments};
+  command.run(call);
+  const Status failure = round->TakeFailure();
+  if (failure.ok()) [[likely]]
+    return;
+  ++server->errors;
+  reply->Rewind(begin);
+  reply->Error("ERR " + failure.ToString());
+}
+
+void Execute(ServerState* server, Session* session, Round* round,
+             const std::vector<Slice>& arguments, Reply* reply) {
+  ++server->commands;
+  const Command* const command = FindCommand(arguments[0]);
+  if (const std::string refusal = Refusal(*session, command, arguments); !refusal.empty()) {
+    ++server->errors;
+    session->queue_failed |= session->queues;
+    return reply->Error(refusal);
+  }
+  session->last_command = command->name;
+  if (session->queues && (command->flags & kNotQueued) == 0) {
+    std::vector<std::string>& queued = session->queued.emplace_back();
+    for (const Slice& argument : arguments) queued.push_back(argument.ToString());
+    return reply->Simple("QUEUED");
+  }
+  RunCommand(server, session, round, *command, arguments, reply);
+}
+
+void EndTransaction(ServerState* server, Session* session) {
+  session->queues = false;
+  session->queue_failed = false;
+  session->queued.clear();
+  if (session->watch != nullptr) server->store->watches().Remove(session->watch);
+  session->watch.reset();
+}
+
+void ResetSession(ServerState* server, Session* session) {
+  EndTransaction(server, session);
+  session->database = 0;
+  session->protocol = 2;
+  session->name.clear();
+  session->authenticated = server->password.empty();
+}
+
+}  // namespace dlsm::serve

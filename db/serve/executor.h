@@ -1,0 +1,44 @@
+// Carries requests out: finds their commands, checks what Redis checks before every command, and
+// keeps those of a transaction until EXEC.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dLSM/slice.h"
+#include "db/serve/command.h"
+#include "db/serve/reply.h"
+#include "db/serve/round.h"
+#include "db/serve/server_state.h"
+#include "db/serve/session.h"
+
+namespace dlsm::serve {
+
+// What a request needs of its round.
+struct Needs {
+  std::vector<std::string> locks;  // Heads that it may write, or must not change meanwhile.
+  std::vector<std::string> reads;  // Heads that it will read.
+  bool all_keys = false;           // Nobody else writes meanwhile.
+  bool alone = false;              // Its session's others come before or behind its round.
+  bool writes = false;
+};
+// Of a request with at least one argument.
+Needs NeedsOf(const ServerState& server, const Session& session,
+              const std::vector<Slice>& arguments);
+
+// Answers the request, whose needs the round has.
+void Execute(ServerState* server, Session* session, Round* round,
+             const std::vector<Slice>& arguments, Reply* reply);
+
+// Runs a command that has passed all checks. What failed in the round is the answer then, instead
+// of what the command said.
+void RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
+                const std::vector<Slice>& arguments, Reply* reply);
+
+// What of a session a connection begins with; RESET goes back to that.
+void ResetSession(ServerState* server, Session* session);
+// Ends what the session watches and queues.
+void EndTransaction(ServerState* server, Session* session);
+
+}  // namespace dlsm::serve

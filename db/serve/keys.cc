@@ -1,0 +1,194 @@
+#include "db/serve/keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace dlsm::serve {
+
+bool ParseInteger(const Slice& text, int64_t* number) {
+  if (text.empty()) return false;
+  const bool negative = text[0] == '-';
+  const size_t digits = text.size() - (negative ? 1 : 0);
+  const char first = digits > 0 ? text[negative ? 1 : 0] : 'x';
+  if (first == '0' && (digits > 1 || negative)) return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && end == text.end();
+}
+
+bool ParseLongDouble(const Slice& text, long double* number) {
+  constexpr size_t kBytesMax = 5 * 1024;
+  if (text.empty() || text.size() >= kBytesMax) return false;
+  const char first = text[0];
+  if (first == ' ' || (first >= '\t' && first <= '\r')) return false;
+  const std::string terminated = text.ToString();
+  char* end = nullptr;
+  *number = std::strtold(terminated.c_str(), &end);
+  return end == terminated.c_str() + terminated.size() && !std::isnan(*number);
+}
+
+bool ParseDouble(const Slice& text, double* number) {
+  constexpr size_t kBytesMax = 5 * 1024;
+  if (text.empty() || text.size() >= kBytesMax) return false;
+  const char first = text[0];
+  if (first == ' ' || (first >= '\t' && first <= '\r')) return false;
+  const std::string terminated = text.ToString();
+  char* end = nullptr;
+  *number = std::strtod(terminated.c_str(), &end);
+  return end == terminated.c_str() + terminated.size() && !std::isnan(*number);
+}
+
+std::string LongDoubleText(long double number) {
+  std::string text = fmt::format("{:.17f}", number);
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::optional<Head> FindHead(const Call& call, const Slice& key) {
+  const std::optional<Slice> stored = call.round.Get(HeadKey(call.session.database, key));
+  if (!stored.has_value()) return std::nullopt;
+  std::optional<Head> head = DecodeHead(*stored);
+  if (!head.has_value()) {
+    call.round.Report(Status::Corruption("a key has no head that dlsm_serve has written"));
+    return std::nullopt;
+  }
+  if (head->IsExpired(call.round.now())) return std::nullopt;
+  return head;
+}
+
+std::optional<Head> ReadHead(const Call& call, const Slice& key) {
+  std::optional<Head> head = FindHead(call, key);
+  ++(head.has_value() ? call.server.hits : call.server.misses);
+  return head;
+}
+
+bool ReadString(const Call& call, const Slice& key, std::optional<Head>* head) {
+  *head = ReadHead(call, key);
+  if (!head->has_value() || (*head)->type == Type::kString) return true;
+  call.reply.Error(kWrongType);
+  return false;
+}
+
+void PutHead(const Call& call, const Slice& key, const Head& head) {
+  std::string bytes;
+  bytes.reserve(head.value.size() + 17);
+  head.AppendTo(&bytes);
+  const std::string head_key = HeadKey(call.session.database, key);
+  call.round.Put(head_key, bytes);
+  call.server.store->watches().NoteChange(head_key);
+}
+
+void PutString(const Call& call, const Slice& key, const Slice& value, ExpiryTime expiry) {
+  Head head;
+  head.value = value;
+  head.expiry = expiry;
+  PutHead(call, key, head);
+}
+
+bool DeleteKey(const Call& call, const Slice& key) {
+  const std::string head_key = HeadKey(call.session.database, key);
+  const std::optional<Slice> stored = call.round.Get(head_key);
+  if (!stored.has_value()) return false;
+  const std::optional<Head> head = DecodeHead(*stored);
+  const bool expired = head.has_value() && head->IsExpired(call.round.now());
+  if (expired) ++call.server.expired;
+  if (head.has_value() && head->type != Type::kString) {
+    call.round.Put(GarbageKey(head->collection), Slice());
+  }
+  call.round.Delete(head_key);
+  call.server.store->watches().NoteChange(head_key);
+  return !expired;
+}
+
+void GiveUpElements(const Call& call, const Slice& key) {
+  if (!call.server.store->has_collections()) return;
+  const std::optional<Slice> stored = call.round.Get(HeadKey(call.session.database, key));
+  if (!stored.has_value()) return;
+  const std::optional<Head> head = DecodeHead(*stored);
+  if (head.has_value() && head->type != Type::kString) {
+    call.round.Put(GarbageKey(head->collection), Slice());
+  }
+}
+
+void NoteChange(const Call& call, const Slice& key) {
+  call.server.store->watches().NoteChange(HeadKey(call.session.database, key));
+}
+
+namespace {
+
+// Takes a set of characters, as "[a-z]", from the front of *pattern, behind its "[".
+bool MatchesSet(Slice* pattern, char c) {
+  const bool negated = !pattern->empty() && (*pattern)[0] == '^';
+  if (negated) pattern->remove_prefix(1);
+  bool found = false;
+  while (!pattern->empty() && (*pattern)[0] != ']') {
+    if ((*pattern)[0] == '\\' && pattern->size() >= 2) {
+      found |= (*pattern)[1] == c;
+      pattern->remove_prefix(2);
+    } else if (pattern->size() >= 3 && (*pattern)[1] == '-') {
+      const char low = std::min((*pattern)[0], (*pattern)[2]);
+      const char high = std::max((*pattern)[0], (*pattern)[2]);
+      found |= c >= low && c <= high;
+      pattern->remove_prefix(3);
+    } else {
+      found |= (*pattern)[0] == c;
+      pattern->remove_prefix(1);
+    }
+  }
+  if (!pattern->empty()) pattern->remove_prefix(1);
+  return found != negated;
+}
+
+}  // namespace
+
+// On a mismatch it goes back to the last "*", and lets that take one character more: earlier ones
+// need not be tried again.
+bool MatchesPattern(const Slice& whole_pattern, const Slice& whole_text) {
+  Slice pattern = whole_pattern;
+  Slice text = whole_text;
+  std::optional<Slice> star_pattern;
+  Slice star_text;
+  while (true) {
+    bool matches = true;
+    Slice rest = pattern;
+    if (rest.empty()) {
+      if (text.empty()) return true;
+      matches = false;
+    } else if (rest[0] == '*') {
+      rest.remove_prefix(1);
+      star_pattern = rest;
+      star_text = text;
+      pattern = rest;
+      continue;
+    } else if (text.empty()) {
+      return false;
+    } else {
+      const char c = rest[0];
+      rest.remove_prefix(1);
+      if (c == '[') {
+        matches = MatchesSet(&rest, text[0]);
+      } else if (c == '\\' && !rest.empty()) {
+        matches = rest[0] == text[0];
+        rest.remove_prefix(1);
+      } else if (c != '?') {
+        matches = c == text[0];
+      }
+    }
+    if (matches) {
+      pattern = rest;
+      text.remove_prefix(1);
+      continue;
+    }
+    if (!star_pattern.has_value() || star_text.empty()) return false;
+    star_text.remove_prefix(1);
+    pattern = *star_pattern;
+    text = star_text;
+  }
+}
+
+}  // namespace dlsm::serve

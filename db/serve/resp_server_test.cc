@@ -1,0 +1,260 @@
+#include "db/serve/resp_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "db/serve/command.h"
+#include "db/serve/server_testing.h"
+#include "util/eventually_testing.h"
+#include "util/temporary_directory_testing.h"
+
+namespace dlsm::serve {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class RespServerTest : public ServerTest {};
+
+TEST_F(RespServerTest, UnknownCommandsAreNamed) {
+  Start();
+  TestClient redis = NewClient();
+  EXPECT_EQ(redis("foo a b"), "-ERR unknown command 'foo', with args beginning with: 'a' 'b' ");
+  EXPECT_EQ(redis("ping"), "PONG");
+  EXPECT_EQ(redis("ping hi"), "\"hi\"");
+  EXPECT_EQ(redis("echo hi"), "\"hi\"");
+  EXPECT_EQ(redis("echo"), "-ERR wrong number of arguments for 'echo' command");
+  EXPECT_EQ(redis("command count"), "(" + std::to_string(AllCommands().size()) + ")");
+  EXPECT_THAT(redis("info"), HasSubstr("redis_version:7.0.0"));
+  EXPECT_THAT(redis("info stats"), HasSubstr("total_commands_processed:"));
+  EXPECT_EQ(redis("config get appendfsync"), "[\"appendfsync\", \"everysec\"]");
+  EXPECT_EQ(redis("config set appendfsync always"), "OK");
+  EXPECT_EQ(redis("config get appendfs*"), "[\"appendfsync\", \"always\"]");
+  EXPECT_EQ(redis("quit"), "OK");
+  EXPECT_EQ(redis.Receive(), "closed");
+}
+
+// Fails if replies of a pipeline are out of order, or one is lost, whatever is in it.
+TEST_F(RespServerTest, PipelinesAreAnsweredInOrder) {
+  RespServerOptions options;
+  options.threads = 2;
+  Start(options);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      TestClient redis = NewClient();
+      const std::string key = "key" + std::to_string(thread);
+      for (int i = 0; i < 20; ++i) {
+        for (int j = 0; j < 100; ++j) {
+          redis.Send({"INCR", key});
+          redis.Send({"GET", key});
+          redis.Send({"INCR", "all"});
+        }
+        for (int j = 1; j <= 100; ++j) {
+          const std::string count = std::to_string(i * 100 + j);
+          EXPECT_EQ(redis.Receive(), "(" + count + ")");
+          EXPECT_EQ(redis.Receive(), '"' + count + '"');
+          EXPECT_THAT(redis.Receive(), StartsWith("("));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(NewClient()("get all"), "\"8000\"");
+}
+
+TEST_F(RespServerTest, Transactions) {
+  Start();
+  TestClient redis = NewClient();
+  EXPECT_EQ(redis("exec"), "-ERR EXEC without MULTI");
+  EXPECT_EQ(redis("discard"), "-ERR DISCARD without MULTI");
+  EXPECT_EQ(redis("multi"), "OK");
+  EXPECT_EQ(redis("multi"), "-ERR MULTI calls can not be nested");
+  EXPECT_EQ(redis("set a 1"), "QUEUED");
+  EXPECT_EQ(redis("incr a"), "QUEUED");
+  EXPECT_EQ(redis("get a"), "QUEUED");
+  EXPECT_EQ(NewClient()("get a"), "nil");
+  EXPECT_EQ(redis("exec"), "[OK, (2), \"2\"]");
+  redis("multi");
+  EXPECT_EQ(redis("foo"), "-ERR unknown command 'foo', with args beginning with: ");
+  EXPECT_EQ(redis("set a 9"), "QUEUED");
+  EXPECT_EQ(redis("exec"), "-EXECABORT Transaction discarded because of previous errors.");
+  EXPECT_EQ(redis("get a"), "\"2\"");
+  redis("multi");
+  redis("set b x");
+  redis("incr b");
+  redis("set c 1");
+  EXPECT_EQ(redis("exec"), "[OK, -ERR value is not an integer or out of range, OK]");
+  redis("multi");
+  redis("set a 9");
+  EXPECT_EQ(redis("discard"), "OK");
+  EXPECT_EQ(redis("get a"), "\"2\"");
+  // All in one piece.
+  redis.SendBytes("multi\r\nset a 5\r\nget a\r\nexec\r\nget a\r\n");
+  EXPECT_EQ(redis.Receive(), "OK");
+  EXPECT_EQ(redis.Receive(), "QUEUED");
+  EXPECT_EQ(redis.Receive(), "QUEUED");
+  EXPECT_EQ(redis.Receive(), "[OK, \"5\"]");
+  EXPECT_EQ(redis.Receive(), "\"5\"");
+}
+
+TEST_F(RespServerTest, WatchedKeys) {
+  Start();
+  TestClient redis = NewClient();
+  TestClient other = NewClient();
+  redis("set a 1");
+  EXPECT_EQ(redis("watch a b"), "OK");
+  redis("multi");
+  EXPECT_EQ(redis("watch a"), "-ERR WATCH inside MULTI is not allowed");
+  redis("set a 2");
+  EXPECT_EQ(redis("exec"), "[OK]");
+  redis("watch a b");
+  other("set b 1");
+  redis("multi");
+  redis("set a 3");
+  EXPECT_EQ(redis("exec"), "nil");
+  EXPECT_EQ(redis("get a"), "\"2\"");
+  redis("watch a");
+  other("set a 7");
+  EXPECT_EQ(redis("unwatch"), "OK");
+  redis("multi");
+  redis("set a 3");
+  EXPECT_EQ(redis("exec"), "[OK]");
+  redis("watch a");
+  other("set other 7");
+  other("setnx a 9");  // Which changes nothing.
+  redis("multi");
+  redis("incr a");
+  EXPECT_EQ(redis("exec"), "[(4)]");
+}
+
+// Fails if a transaction that watches a counter loses an addition of another one.
+TEST_F(RespServerTest, OptimisticAdditionsAreNotLost) {
+  RespServerOptions options;
+  options.threads = 3;
+  Start(options);
+  NewClient()("set n 0");
+  constexpr int kThreads = 4;
+  constexpr int kAdditions = 50;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&] {
+      TestClient redis = NewClient();
+      for (int done = 0; done < kAdditions;) {
+        redis("watch n");
+        const std::string value = redis("get n");
+        const int next = std::stoi(value.substr(1)) + 1;
+        redis("multi");
+        redis("set n " + std::to_string(next));
+        if (redis("exec") == "[OK]") ++done;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(NewClient()("get n"), '"' + std::to_string(kThreads * kAdditions) + '"');
+}
+
+TEST_F(RespServerTest, Passwords) {
+  RespServerOptions options;
+  options.password = "a long secret";
+  Start(options);
+  TestClient redis = NewClient();
+  EXPECT_EQ(redis("get a"), "-NOAUTH Authentication required.");
+  EXPECT_EQ(redis("auth wrong"), "-WRONGPASS invalid username-password pair or user is disabled.");
+  EXPECT_EQ(redis("auth nobody \"a long secret\""),
+            "-WRONGPASS invalid username-password pair or user is disabled.");
+  EXPECT_THAT(redis("hello 3"), StartsWith("-NOAUTH"));
+  EXPECT_EQ(redis("auth \"a long secret\""), "OK");
+  EXPECT_EQ(redis("get a"), "nil");
+  EXPECT_EQ(redis("reset"), "RESET");
+  EXPECT_EQ(redis("get a"), "-NOAUTH Authentication required.");
+  EXPECT_THAT(redis("hello 3 auth default \"a long secret\" setname me"),
+              HasSubstr("\"proto\", (3)"));
+  EXPECT_EQ(redis("client getname"), "\"me\"");
+  redis.SendBytes("*11\r\n");
+  EXPECT_EQ(redis("1"), "-ERR Protocol error: expected '$', got '1'");
+}
+
+TEST_F(RespServerTest, BothProtocols) {
+  Start();
+  TestClient redis = NewClient();
+  redis("set a 1");
+  EXPECT_EQ(redis("hello 4"), "-NOPROTO unsupported protocol version");
+  EXPECT_THAT(redis("hello 3"), HasSubstr("\"server\", \"redis\""));
+  redis.SendBytes("get x\r\n");
+  EXPECT_EQ(redis.Receive(), "nil");
+  EXPECT_EQ(redis("config get save"), "[\"save\", \"\"]");
+  EXPECT_THAT(redis("client info"), HasSubstr("resp=3"));
+  EXPECT_EQ(redis("client setname \"a b\""),
+            "-ERR Client names cannot contain spaces, newlines or special characters.");
+}
+
+// Fails if a client that sends what is no request, half of one, or takes no replies is in the way
+// of others, or is not cut off.
+TEST_F(RespServerTest, HostileClientsAreInNobodysWay) {
+  RespServerOptions options;
+  options.limits.query_bytes = 1 << 20;
+  Start(options);
+  TestClient good = NewClient();
+  good.Call({"set", "large", std::string(1 << 20, 'x')});
+  TestClient wrong = NewClient();
+  EXPECT_EQ(wrong("*1\r\nfoo"), "-ERR Protocol error: expected '$', got 'f'");
+  EXPECT_EQ(wrong.Receive(), "closed");
+  TestClient half = NewClient();
+  half.SendBytes("*2\r\n$3\r\nGET\r\n$100\r\nabc");
+  TestClient takes_nothing = NewClient();
+  for (int i = 0; i < 1000; ++i) takes_nothing.Send({"GET", "large"});
+  TestClient endless = NewClient();
+  endless.SendBytes("*2\r\n$3\r\nGET\r\n$400000000\r\n");
+  std::thread flood([&endless] {
+    const std::string bytes(1 << 20, 'x');
+    for (int i = 0; i < 3; ++i) endless.SendBytes(bytes);
+  });
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(good("ping"), "PONG");
+  flood.join();
+  EXPECT_EQ(endless.Receive(), "closed");
+  EXPECT_EQ(takes_nothing.Receive().size(), (1u << 20) + 2);
+}
+
+TEST_F(RespServerTest, ClientsAreLimited) {
+  RespServerOptions options;
+  options.clients_max = 2;
+  Start(options);
+  TestClient first = NewClient();
+  EXPECT_EQ(first("ping"), "PONG");
+  {
+    TestClient second = NewClient();
+    EXPECT_EQ(second("ping"), "PONG");
+    EXPECT_EQ(NewClient().Receive(), "-ERR max number of clients reached");
+  }
+  EXPECT_TRUE(Eventually([&] { return NewClient()("ping") == "PONG"; }));
+}
+
+// Fails if a server that is started again does not have what was written, or what expires.
+TEST_F(RespServerTest, ADirectoryOutlivesTheServer) {
+  const TemporaryDirectory temporary;
+  const std::string directory = temporary / "data";
+  Start({}, directory);
+  {
+    TestClient redis = NewClient();
+    redis("set a 1 ex 1000");
+    redis("select 2");
+    redis("set b 2");
+  }
+  ASSERT_OK(server_->Stop());
+  Start({}, directory);
+  TestClient redis = NewClient();
+  EXPECT_EQ(redis("get a"), "\"1\"");
+  EXPECT_THAT(redis("ttl a"), testing::AnyOf("(1000)", "(999)"));
+  redis("select 2");
+  EXPECT_EQ(redis("get b"), "\"2\"");
+}
+
+}  // namespace
+}  // namespace dlsm::serve

@@ -1,0 +1,76 @@
+// What an event loop does for several clients in one go: all of it reads the database as of one
+// moment and what was written before in the same round, and becomes visible and durable together.
+//
+//   Lock() the keys that are to be written -> Begin() -> commands -> Commit() -> replies are sent
+//
+// So the heads that all commands need are read by one MultiGet, and a round is one write batch,
+// which costs one sync at most, however many clients it is for.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dLSM/db.h"
+#include "dLSM/pinnable_slice.h"
+#include "dLSM/slice.h"
+#include "dLSM/status.h"
+#include "db/serve/key_locks.h"
+#include "db/serve/records.h"
+#include "db/serve/store.h"
+
+namespace dlsm::serve {
+
+// One thread.
+class Round {
+ public:
+  explicit Round(Store* store) : store_(*store), locks_(&store->locks()) {}
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
+  ~Round();
+
+  // Before Begin(). Returns false if these keys can be written in a later round only.
+  bool Lock(const std::vector<Slice>& head_keys) { return locks_.Take(head_keys); }
+  void LockAll() { locks_.TakeAll(); }
+  // Reads these keys ahead, all at once. `now`: the time of the round, in milliseconds since 1970.
+  void Begin(const std::vector<std::string>& keys, int64_t now);
+  int64_t now() const { return now_; }
+  Store& store() { return store_; }
+
+  // None if there is no such key, and after a failure. Stays valid until the round ends or the key
+  // is written.
+  std::optional<Slice> Get(const Slice& key);
+  // Calls `use` with entries of [from, to), in order or from the end, until it returns false.
+  using Use = std::function<bool(const Slice& key, const Slice& value)>;
+  void Scan(const Slice& from, const Slice& to, bool reverse, const Use& use);
+  void Put(const Slice& key, const Slice& value) { changes_[key.ToString()] = value.ToString(); }
+  void Delete(const Slice& key) { changes_[key.ToString()] = std::nullopt; }
+
+  // The first error of Get(), Scan() or of those that report one, since it was asked for last.
+  Status TakeFailure() { return std::exchange(failure_, Status::OK()); }
+  void Report(const Status& status);
+
+  // Writes all changes. Afterwards nothing is locked, and the round can begin anew.
+  Status Commit();
+
+ private:
+  const Snapshot* SnapshotForReads();
+  void End();
+
+  Store& store_;
+  HeldLocks locks_;
+  int64_t now_ = 0;
+  const Snapshot* snapshot_ = nullptr;
+  std::map<std::string, std::optional<std::string>, std::less<>> changes_;
+  // Values that were read; null for keys that are not there.
+  std::unordered_map<std::string, std::unique_ptr<PinnableSlice>> read_;
+  Status failure_;
+};
+
+}  // namespace dlsm::serve

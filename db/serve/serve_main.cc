@@ -1,0 +1,136 @@
+// dlsm_serve: any Redis client stores its data in dLSM.
+//
+// Exit codes: 0 after SIGTERM or SIGINT, 1 when it could not start, 2 for wrong flags.
+#include <fmt/core.h>
+#include <gflags/gflags.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "dLSM/db.h"
+#include "db/serve/resp_server.h"
+#include "util/file_descriptor.h"
+#include "util/known_flags.h"
+#include "util/secret_file.h"
+#include "util/status_macros.h"
+
+DEFINE_int32(port, 6379, "the port to listen on; 0: any free one");
+DEFINE_string(bind, "127.0.0.1", "numeric address to listen on");
+DEFINE_bool(insecure, false, "allow --bind to other machines without --password_file");
+DEFINE_string(password_file, "", "file with the password of AUTH; readable by its owner only");
+DEFINE_string(data_dir, "",
+              "directory of a database inside this process; empty and no memory nodes: it is in "
+              "memory, and ends with this process");
+DEFINE_string(memory_nodes, "", "where the database lies, as host:port,host:port");
+DEFINE_string(config, "", "connection.conf of the cluster, instead of --memory_nodes");
+DEFINE_string(fabric, "", "for --memory_nodes: shm, tcp or verbs; empty: by the memory node");
+DEFINE_string(secret_file, "", "file with the secret of the memory nodes");
+DEFINE_string(database, "redis", "its name");
+DEFINE_string(appendfsync, "everysec",
+              "always: each write is on disk before it is answered; everysec: within a second, and "
+              "in the memory node's files at once");
+DEFINE_int32(threads, 1, "event loops");
+DEFINE_int32(maxclients, 10'000, "clients at a time");
+DEFINE_int32(timeout, 0, "seconds after which an idle client is cut off; 0: never");
+DEFINE_uint64(write_buffer_size, 64 << 20, "bytes of a memtable");
+
+namespace dlsm::serve {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+Status CheckFlags() {
+  const auto wrong = [](const std::string& flag, const std::string& wanted) {
+    return Status::InvalidArgument("--" + flag + ": " + wanted);
+  };
+  constexpr int kPortMax = 65535;
+  if (FLAGS_port < 0 || FLAGS_port > kPortMax) return wrong("port", "0 to 65535");
+  if (FLAGS_threads < 1 || FLAGS_threads > 256) return wrong("threads", "1 to 256");
+  if (FLAGS_maxclients < 1) return wrong("maxclients", "at least 1");
+  if (FLAGS_timeout < 0) return wrong("timeout", "at least 0");
+  if (FLAGS_appendfsync != "always" && FLAGS_appendfsync != "everysec") {
+    return wrong("appendfsync", "always or everysec");
+  }
+  const bool local = FLAGS_bind == "::1" || FLAGS_bind.starts_with("127.");
+  if (!local && FLAGS_password_file.empty() && !FLAGS_insecure) {
+    return Status::InvalidArgument(fmt::format(
+        "--bind={} lets other machines read and write the database; give a --password_file, or "
+        "--insecure if nobody else can reach that address",
+        FLAGS_bind));
+  }
+  return Status::OK();
+}
+
+Status OpenDatabase(std::unique_ptr<DB>* db) {
+  Options options;
+  options.create_if_missing = true;
+  options.embedded_dir = FLAGS_data_dir;
+  options.memory_nodes = FLAGS_memory_nodes;
+  options.fabric = FLAGS_fabric;
+  options.write_buffer_size = FLAGS_write_buffer_size;
+  if (!FLAGS_config.empty()) options.config = FLAGS_config;
+  if (!FLAGS_secret_file.empty()) options.secret_file = FLAGS_secret_file;
+  return DB::Open(options, FLAGS_database, db);
+}
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+int Fail(const Status& status, int code) {
+  fmt::print(stderr, "dlsm_serve: {}\n", status.message().ToStringView());
+  if (code == kExitUsage) fmt::print(stderr, "dlsm_serve --help lists the flags\n");
+  return code;
+}
+
+int Run(const sigset_t& signals) {
+  if (const Status flags = CheckFlags(); !flags.ok()) return Fail(flags, kExitUsage);
+  RaiseDescriptorLimit();
+  RespServerOptions options;
+  options.bind = FLAGS_bind;
+  options.port = FLAGS_port;
+  options.threads = static_cast<size_t>(FLAGS_threads);
+  options.clients_max = static_cast<size_t>(FLAGS_maxclients);
+  options.sync = FLAGS_appendfsync == "always";
+  options.limits.idle_seconds = FLAGS_timeout;
+  Status status;
+  if (!FLAGS_password_file.empty()) status = ReadSecretFile(FLAGS_password_file, &options.password);
+  std::unique_ptr<DB> db;
+  if (status.ok()) status = OpenDatabase(&db);
+  std::unique_ptr<RespServer> server;
+  if (status.ok()) status = RespServer::Start(options, std::move(db), &server);
+  if (!status.ok()) return Fail(status, kExitFailed);
+  fmt::print("dlsm_serve ready on {}:{}\n", FLAGS_bind, server->port());
+  std::fflush(stdout);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  const Status stopped = server->Stop();
+  if (!stopped.ok()) return Fail(stopped, kExitFailed);
+  fmt::print("dlsm_serve stopped\n");
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlsm::serve
+
+int main(int argc, char** argv) {
+  dlsm::OccupyStandardDescriptors();
+  signal(SIGPIPE, SIG_IGN);
+  gflags::SetUsageMessage("dlsm_serve [--port=6379] [--data_dir=DIR | --memory_nodes=HOST:PORT]");
+  const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv);
+  if (!known.ok()) return dlsm::serve::Fail(known, dlsm::serve::kExitUsage);
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return dlsm::serve::Run(signals);
+}

@@ -1,0 +1,240 @@
+// Commands that tell of the server, and what an ordered store has beyond Redis.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/serve/command.h"
+#include "db/serve/keys.h"
+
+namespace dlsm::serve {
+namespace {
+
+std::string ServerSection(const Call& call) {
+  const ServerState& server = call.server;
+  return fmt::format(
+      "# Server\r\nredis_version:7.0.0\r\nserver_name:dlsm_serve\r\nredis_mode:standalone\r\n"
+      "process_id:{}\r\nrun_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{}\r\nio_threads:{}\r\n",
+      getpid(), server.run_id, server.port, (call.round.now() - server.started_at) / 1000,
+      server.threads);
+}
+std::string ClientsSection(const Call& call) {
+  return fmt::format("# Clients\r\nconnected_clients:{}\r\n", call.server.clients.load());
+}
+std::string StatsSection(const Call& call) {
+  const ServerState& server = call.server;
+  return fmt::format(
+      "# Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\n"
+      "total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\nrejected_connections:{}\r\n"
+      "expired_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\ntotal_error_replies:{}\r\n"
+      "rounds:{}\r\n",
+      server.connections.load(), server.commands.load(), server.bytes_in.load(),
+      server.bytes_out.load(), server.rejected.load(), server.expired.load(), server.hits.load(),
+      server.misses.load(), server.errors.load(), server.rounds.load());
+}
+std::string ReplicationSection(const Call& /*call*/) {
+  return "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
+}
+// Which databases have keys; how many would take a while to count.
+std::string KeyspaceSection(const Call& call) {
+  std::string text = "# Keyspace\r\n";
+  for (int database = 0; database < kDatabases; ++database) {
+    int64_t keys = 0;
+    int64_t expires = 0;
+    constexpr int64_t kCounted = 10'000;
+    call.round.Scan(HeadKey(database, Slice()), HeadKeyEnd(database), /*reverse=*/false,
+                    [&](const Slice&, const Slice& value) {
+                      const std::optional<Head> head = DecodeHead(value);
+                      if (!head.has_value() || head->IsExpired(call.round.now())) return true;
+                      if (head->expiry != 0) ++expires;
+                      return ++keys < kCounted;
+                    });
+    if (keys > 0) {
+      text += fmt::format("db{}:keys={},expires={},avg_ttl=0\r\n", database, keys, expires);
+    }
+  }
+  return text;
+}
+
+void Info(Call& call) {
+  using Section = std::string (*)(const Call&);
+  static const std::vector<std::pair<const char*, Section>> sections = {
+      {"server", ServerSection},           {"clients", ClientsSection},   {"stats", StatsSection},
+      {"replication", ReplicationSection}, {"keyspace", KeyspaceSection},
+  };
+  std::string text;
+  for (const auto& [name, section] : sections) {
+    bool wanted = call.count() == 1;
+    for (size_t i = 1; i < call.count(); ++i) {
+      wanted |= call.Is(i, name) || call.Is(i, "all") || call.Is(i, "default") ||
+                call.Is(i, "everything");
+    }
+    if (!wanted) continue;
+    if (!text.empty()) text += "\r\n";
+    text += section(call);
+  }
+  call.reply.Verbatim(text);
+}
+
+// CONFIG: settings that clients ask for. Only appendfsync can be changed.
+void Config(Call& call) {
+  const std::map<std::string, std::string> settings = {
+      {"appendonly", "yes"}, {"appendfsync", call.server.store->sync() ? "always" : "everysec"},
+      {"save", ""},          {"databases", std::to_string(kDatabases)},
+      {"maxmemory", "0"},    {"port", std::to_string(call.server.port)},
+  };
+  if (call.Is(1, "get") && call.count() >= 3) {
+    std::map<std::string, std::string> found;
+    for (const auto& [name, value] : settings) {
+      for (size_t i = 2; i < call.count(); ++i) {
+        if (MatchesPattern(call[i], name)) found[name] = value;
+      }
+    }
+    call.reply.Map(found.size());
+    for (const auto& [name, value] : found) {
+      call.reply.Bulk(name);
+      call.reply.Bulk(value);
+    }
+    return;
+  }
+  if (call.Is(1, "set") && call.count() == 4) {
+    if (call.Is(2, "appendfsync") && (call.Is(3, "always") || call.Is(3, "everysec"))) {
+      call.server.store->set_sync(call.Is(3, "always"));
+      return call.reply.Ok();
+    }
+    if (settings.contains(call[2].ToString())) {
+      return call.reply.Error(fmt::format(
+          "ERR CONFIG SET failed (possibly related to argument '{}') - can't set immutable config",
+          call[2].ToStringView()));
+    }
+    return call.reply.Error(fmt::format(
+        "ERR Unknown option or number of arguments for CONFIG SET - '{}'", call[2].ToStringView()));
+  }
+  if (call.Is(1, "resetstat") && call.count() == 2) {
+    for (std::atomic<uint64_t>* counter :
+         {&call.server.commands, &call.server.connections, &call.server.hits, &call.server.misses,
+          &call.server.expired, &call.server.errors, &call.server.bytes_in, &call.server.bytes_out,
+          &call.server.rejected, &call.server.rounds}) {
+      counter->store(0);
+    }
+    return call.reply.Ok();
+  }
+  call.reply.Error(
+      fmt::format("ERR unknown subcommand '{}'. Try CONFIG HELP.", call[1].ToStringView()));
+}
+
+void Describe(const Command& command, Reply* reply) {
+  std::vector<const char*> flags;
+  if ((command.flags & kWrites) != 0) flags.push_back("write");
+  if ((command.flags & kReads) != 0) flags.push_back("readonly");
+  if ((command.flags & kFast) != 0) flags.push_back("fast");
+  if ((command.flags & kAdmin) != 0) flags.push_back("admin");
+  if ((command.flags & kBeforeAuthentication) != 0) flags.push_back("no_auth");
+  reply->Array(10);
+  reply->Bulk(command.name);
+  reply->Integer(command.arity);
+  reply->Set(flags.size());
+  for (const char* flag : flags) reply->Simple(flag);
+  reply->Integer(command.first_key);
+  reply->Integer(command.last_key);
+  reply->Integer(command.step);
+  for (int i = 0; i < 4; ++i) reply->Set(0);  // Categories, tips, key specifications, subcommands.
+}
+
+void CommandCommand(Call& call) {
+  if (call.count() == 1) {
+    call.reply.Array(AllCommands().size());
+    for (const Command* command : AllCommands()) Describe(*command, &call.reply);
+  } else if (call.Is(1, "count") && call.count() == 2) {
+    call.reply.Integer(static_cast<int64_t>(AllCommands().size()));
+  } else if (call.Is(1, "docs")) {
+    call.reply.Map(0);
+  } else if (call.Is(1, "info")) {
+    call.reply.Array(call.count() - 2);
+    for (size_t i = 2; i < call.count(); ++i) {
+      const Command* const command = FindCommand(call[i]);
+      command != nullptr ? Describe(*command, &call.reply) : call.reply.NullArray();
+    }
+  } else if (call.Is(1, "list") && call.count() == 2) {
+    call.reply.Array(AllCommands().size());
+    for (const Command* command : AllCommands()) call.reply.Bulk(command->name);
+  } else {
+    call.reply.Error(
+        fmt::format("ERR unknown subcommand '{}'. Try COMMAND HELP.", call[1].ToStringView()));
+  }
+}
+
+// -------- Beyond Redis
+
+// DLSM.RANGE start end [LIMIT n] [REV]: the strings with keys in [start, end), with their keys; an
+// empty end is behind the last.
+void RangeOfKeys(Call& call) {
+  int64_t limit = -1;
+  bool reverse = false;
+  for (size_t i = 3; i < call.count(); ++i) {
+    if (call.Is(i, "rev")) {
+      reverse = true;
+    } else if (call.Is(i, "limit") && i + 1 < call.count()) {
+      if (!ParseInteger(call[++i], &limit)) return call.reply.Error(kNotAnInteger);
+    } else {
+      return call.reply.Error(kSyntaxError);
+    }
+  }
+  const int database = call.session.database;
+  const std::string end = call[2].empty() ? HeadKeyEnd(database) : HeadKey(database, call[2]);
+  std::vector<std::string> found;
+  if (limit != 0) {
+    call.round.Scan(HeadKey(database, call[1]), end, reverse,
+                    [&](const Slice& head_key, const Slice& value) {
+                      const std::optional<Head> head = DecodeHead(value);
+                      if (!head.has_value() || head->IsExpired(call.round.now()) ||
+                          head->type != Type::kString) {
+                        return true;
+                      }
+                      found.push_back(KeyOfHead(head_key).ToString());
+                      found.push_back(head->value.ToString());
+                      return limit < 0 || static_cast<int64_t>(found.size()) < 2 * limit;
+                    });
+  }
+  call.reply.Array(found.size());
+  for (const std::string& each : found) call.reply.Bulk(each);
+}
+
+// DLSM.DELRANGE start end: deletes all keys in [start, end).
+void DeleteRange(Call& call) {
+  const int database = call.session.database;
+  const std::string end = call[2].empty() ? HeadKeyEnd(database) : HeadKey(database, call[2]);
+  std::vector<std::string> keys;
+  call.round.Scan(HeadKey(database, call[1]), end, /*reverse=*/false,
+                  [&keys](const Slice& head_key, const Slice&) {
+                    keys.push_back(KeyOfHead(head_key).ToString());
+                    return true;
+                  });
+  int64_t deleted = 0;
+  for (const std::string& key : keys) deleted += DeleteKey(call, key) ? 1 : 0;
+  call.reply.Integer(deleted);
+}
+
+void Property(Call& call) {
+  std::string value;
+  if (!call.server.store->db().GetProperty(call[1], &value)) return call.reply.Null();
+  call.reply.Verbatim(value);
+}
+
+}  // namespace
+
+const std::vector<Command> kServerCommands = {
+    {"info", Info, -1, 0, 0, 0, 0},
+    {"config", Config, -2, kAdmin, 0, 0, 0},
+    {"command", CommandCommand, -1, 0, 0, 0, 0},
+    {"dlsm.range", RangeOfKeys, -3, kReads, 0, 0, 0},
+    {"dlsm.delrange", DeleteRange, 3, kWrites | kAllKeys, 0, 0, 0},
+    {"dlsm.property", Property, 2, kReads, 0, 0, 0},
+};
+
+}  // namespace dlsm::serve

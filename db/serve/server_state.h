@@ -1,0 +1,55 @@
+// What all clients of a server have in common, besides the database.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "db/serve/store.h"
+#include "port/mutex.h"
+
+namespace dlsm::serve {
+
+// Positions of SCAN, by the numbers that clients have of them.
+class ScanCursors {
+ public:
+  // 0 is the number of the begin and of the end.
+  uint64_t Add(std::string position);
+  // Empty, the begin, if it is not known any more: then a scan begins anew, and finds everything.
+  std::string Take(uint64_t cursor);
+
+ private:
+  static constexpr size_t kMost = 10'000;
+
+  port::Mutex mutex_;
+  std::map<uint64_t, std::string> positions_ GUARDED_BY(mutex_);
+  uint64_t next_ GUARDED_BY(mutex_) = 1;
+};
+
+// Thread-safe.
+struct ServerState {
+  Store* store = nullptr;
+  int port = 0;
+  int64_t started_at = 0;  // Milliseconds since 1970.
+  std::string run_id;
+  std::string password;  // Clients must give it, unless it is empty.
+  size_t threads = 1;
+  ScanCursors cursors;
+
+  std::atomic<uint64_t> connections{0};  // So far.
+  std::atomic<uint64_t> clients{0};      // Now.
+  std::atomic<uint64_t> rejected{0};
+  std::atomic<uint64_t> commands{0};
+  std::atomic<uint64_t> hits{0};
+  std::atomic<uint64_t> misses{0};
+  std::atomic<uint64_t> expired{0};
+  std::atomic<uint64_t> errors{0};
+  std::atomic<uint64_t> bytes_in{0};
+  std::atomic<uint64_t> bytes_out{0};
+  std::atomic<uint64_t> rounds{0};
+};
+
+}  // namespace dlsm::serve

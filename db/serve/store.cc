@@ -1,0 +1,78 @@
+#include "db/serve/store.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dLSM/write_batch.h"
+#include "util/coding.h"
+#include "util/status_macros.h"
+
+namespace dlsm::serve {
+namespace {
+
+const char* const kNextCollection = "s/next collection";
+// So many numbers are recorded as used at once.
+constexpr CollectionId kRecordedAtOnce = 1 << 16;
+
+}  // namespace
+
+Status Store::Open() {
+  std::string value;
+  const Status got = db_->Get(ReadOptions(), kNextCollection, &value);
+  if (got.IsNotFound()) return Status::OK();
+  DLSM_RETURN_IF_ERROR(got);
+  if (value.size() != sizeof(CollectionId)) {
+    return Status::Corruption("the database is not one that dlsm_serve has made",
+                              "give another one with --database");
+  }
+  const port::MutexLock lock(mutex_);
+  next_ = recorded_ = DecodeFixed64(value.data());
+  has_collections_ = true;
+  return Status::OK();
+}
+
+Status Store::NewCollection(CollectionId* id) {
+  const port::MutexLock lock(mutex_);
+  if (next_ == recorded_) {
+    std::string value;
+    PutFixed64(&value, recorded_ + kRecordedAtOnce);
+    DLSM_RETURN_IF_ERROR(db_->Put(WriteOptions(), kNextCollection, value));
+    recorded_ += kRecordedAtOnce;
+    has_collections_ = true;
+  }
+  *id = next_++;
+  return Status::OK();
+}
+
+Status Store::CollectGarbage(size_t most, bool* more) {
+  *more = false;
+  if (!has_collections()) return Status::OK();
+  const std::unique_ptr<Iterator> garbage(db_->NewIterator(ReadOptions()));
+  garbage->Seek(GarbageKey(0));
+  WriteBatch batch;
+  size_t count = 0;
+  while (garbage->Valid() && count < most) {
+    const std::optional<CollectionId> collection = CollectionOfGarbage(garbage->key());
+    if (!collection.has_value()) break;
+    const std::string end = ElementKeyEnd(*collection);
+    const std::unique_ptr<Iterator> elements(db_->NewIterator(ReadOptions()));
+    elements->Seek(ElementKey(*collection, Slice()));
+    for (; elements->Valid() && elements->key().compare(end) < 0 && count < most;
+         elements->Next()) {
+      batch.Delete(elements->key());
+      ++count;
+    }
+    DLSM_RETURN_IF_ERROR(elements->status());
+    if (count < most) {
+      batch.Delete(garbage->key());
+      garbage->Next();
+    }
+  }
+  DLSM_RETURN_IF_ERROR(garbage->status());
+  *more = count == most;
+  return count > 0 || batch.ApproximateSize() > 0 ? db_->Write(WriteOptions(), &batch)
+                                                  : Status::OK();
+}
+
+}  // namespace dlsm::serve

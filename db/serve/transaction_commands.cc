@@ -1,0 +1,72 @@
+// MULTI and EXEC, WATCH and what ends them. A transaction is one round: its writes are one batch.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/serve/command.h"
+#include "db/serve/executor.h"
+#include "db/serve/keys.h"
+
+namespace dlsm::serve {
+namespace {
+
+void Multi(Call& call) {
+  if (call.session.queues) return call.reply.Error("ERR MULTI calls can not be nested");
+  call.session.queues = true;
+  call.reply.Ok();
+}
+
+void Discard(Call& call) {
+  if (!call.session.queues) return call.reply.Error("ERR DISCARD without MULTI");
+  EndTransaction(&call.server, &call.session);
+  call.reply.Ok();
+}
+
+void Exec(Call& call) {
+  Session& session = call.session;
+  if (!session.queues) return call.reply.Error("ERR EXEC without MULTI");
+  const std::vector<std::vector<std::string>> queued = std::move(session.queued);
+  const bool failed = session.queue_failed;
+  const bool changed = session.watch != nullptr && session.watch->changed.load();
+  EndTransaction(&call.server, &session);
+  if (failed) {
+    return call.reply.Error("EXECABORT Transaction discarded because of previous errors.");
+  }
+  if (changed) return call.reply.NullArray();
+  call.reply.Array(queued.size());
+  for (const std::vector<std::string>& request : queued) {
+    const std::vector<Slice> arguments(request.begin(), request.end());
+    RunCommand(&call.server, &session, &call.round, *FindCommand(arguments[0]), arguments,
+               &call.reply);
+  }
+}
+
+// A key that expires while it is watched does not count as changed, as in Redis.
+void WatchKeys(Call& call) {
+  Session& session = call.session;
+  if (session.queues) return call.reply.Error("ERR WATCH inside MULTI is not allowed");
+  if (session.watch == nullptr) session.watch = std::make_shared<Watch>();
+  for (size_t i = 1; i < call.count(); ++i) {
+    call.server.store->watches().Add(session.watch, HeadKey(session.database, call[i]));
+  }
+  call.reply.Ok();
+}
+
+void Unwatch(Call& call) {
+  if (call.session.watch != nullptr) call.server.store->watches().Remove(call.session.watch);
+  call.session.watch.reset();
+  call.reply.Ok();
+}
+
+}  // namespace
+
+const std::vector<Command> kTransactionCommands = {
+    {"multi", Multi, 1, kChangesSession | kFast | kNotQueued, 0, 0, 0},
+    {"exec", Exec, 1, kChangesSession | kNotQueued, 0, 0, 0},
+    {"discard", Discard, 1, kChangesSession | kFast | kNotQueued, 0, 0, 0},
+    {"watch", WatchKeys, -2, kChangesSession | kFast | kNotQueued, 1, -1, 1},
+    {"unwatch", Unwatch, 1, kChangesSession | kFast, 0, 0, 0},
+};
+
+}  // namespace dlsm::serve

@@ -1,0 +1,58 @@
+// Which clients wait for a change of which keys (WATCH).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "dLSM/slice.h"
+#include "port/mutex.h"
+
+namespace dlsm::serve {
+
+// What one client watches. `changed`: one of its keys has been written since.
+struct Watch {
+  std::atomic<bool> changed{false};
+  std::set<std::string> head_keys;
+};
+
+// Thread-safe. A thread that writes a key holds the key's lock while it tells so. A thread that
+// asks whether a watched key has changed holds that lock, too.
+class Watches {
+ public:
+  void Add(const std::shared_ptr<Watch>& watch, const std::string& head_key) {
+    const port::MutexLock lock(mutex_);
+    if (!watch->head_keys.insert(head_key).second) return;
+    watchers_.emplace(head_key, watch);
+    count_.store(watchers_.size(), std::memory_order_seq_cst);
+  }
+  void Remove(const std::shared_ptr<Watch>& watch) {
+    const port::MutexLock lock(mutex_);
+    for (const std::string& head_key : watch->head_keys) {
+      for (auto [at, end] = watchers_.equal_range(head_key); at != end; ++at) {
+        if (at->second != watch) continue;
+        watchers_.erase(at);
+        break;
+      }
+    }
+    count_.store(watchers_.size(), std::memory_order_seq_cst);
+    watch->head_keys.clear();
+  }
+  void NoteChange(const std::string& head_key) {
+    if (count_.load(std::memory_order_seq_cst) == 0) return;
+    const port::MutexLock lock(mutex_);
+    for (auto [at, end] = watchers_.equal_range(head_key); at != end; ++at) {
+      at->second->changed.store(true);
+    }
+  }
+
+ private:
+  port::Mutex mutex_;
+  std::multimap<std::string, std::shared_ptr<Watch>> watchers_ GUARDED_BY(mutex_);
+  std::atomic<size_t> count_{0};
+};
+
+}  // namespace dlsm::serve
