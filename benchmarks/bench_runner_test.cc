@@ -49,6 +49,7 @@ TEST_F(BenchRunnerTest, VerifyAgreesAfterEachWorkload) {
   ASSERT_TRUE(runner.Open().ok());
   for (const Workload& workload : Workloads()) {
     SCOPED_TRACE(workload.name);
+    if (std::string(workload.name) == "kill") continue;  // It would end this process.
     const BenchResult result = runner.Run(workload);
     EXPECT_TRUE(result.status.ok()) << result.status.ToString();
     EXPECT_GT(result.ops, 0u);

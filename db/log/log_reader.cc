@@ -87,6 +87,7 @@ Status LogReader::ReadOnce(const Begin& begin, const Apply& apply, Result* resul
   const Result head = *result;
   const Status read = RunJobs(parts_.size(), kThreads, ReplayedEntries::kNoMemory,
                               [&](size_t number) { return ReadPart(number, head, apply); });
+  port::SyncPoint("log: frames read");
   result->end = result->start;
   for (const Part& part : parts_) {
     ++result->parts;

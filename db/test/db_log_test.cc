@@ -14,6 +14,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "dLSM/write_batch.h"
 #include "db/test/test_database_testing.h"
 #include "db/test/watched_calls_testing.h"
+#include "port/sync_point.h"
 #include "port/thread_sanitizer.h"
 #include "util/eventually_testing.h"
 #include "util/fabric/decorators/fault_injector.h"
@@ -245,6 +247,32 @@ TEST_P(LogTest, ATakeOverLosesNothingThatWasAcknowledged) {
     EXPECT_TRUE(owner->Put(Synced(), "late", "write").IsIOFenced());
     EXPECT_EQ(GetOr(heir.get(), "late"), "(none)");
   }
+}
+
+// Fails if the former owner can acknowledge a write when its log has been read: the heir takes the
+// owner's access away before it reads.
+TEST_P(LogTest, NothingIsAcknowledgedWhenTheHeirHasRead) {
+  static DB* owner;
+  static Status late;
+  static bool tried;
+  const auto handle = AfterACrash();
+  owner = handle.get();
+  late = Status::OK();
+  tried = false;
+  ASSERT_OK(owner->Put(Synced(), "early", "write"));
+  port::SyncPointHookOfProcess() = [](const char* place) {
+    // The memory node takes its time.
+    if (std::string_view(place) == "revoker: cut off") {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    if (std::string_view(place) != "log: frames read" || std::exchange(tried, true)) return;
+    late = owner->Put(Synced(), "late", "write");
+  };
+  const auto heir = AfterACrash();
+  port::SyncPointHookOfProcess() = nullptr;
+  ASSERT_TRUE(tried);
+  EXPECT_FALSE(late.ok());
+  EXPECT_EQ(GetOr(heir.get(), "early"), "write");
 }
 
 // Fails if an open that is cut short at any of its calls loses something, so that the next one does

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "port/allocation_point.h"
+#include "port/sync_point.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
@@ -118,6 +119,7 @@ Status AccessRevoker::Try(const CutOff& cut_off, Job* job) {
   if (!cut_off) return Status::OK();
   Status first;
   std::erase_if(job->tokens, [&](const std::string& token) {
+    port::SyncPoint("revoker: cut off");
     Status status = cut_off(token);
     const bool gone = status.ok();
     if (first.ok()) first = std::move(status);
