@@ -12,7 +12,7 @@ target_link_libraries(dlsm PRIVATE spdlog::spdlog OpenSSL::SSL OpenSSL::Crypto S
 install(DIRECTORY include/dLSM DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h")
 install(TARGETS dlsm EXPORT dLSMTargets)
-foreach(program Server dlsm_tool)
+foreach(program Server dlsm_serve dlsm_tool)
   # Beside the library, wherever the two are installed.
   if(BUILD_SHARED_LIBS)
     file(RELATIVE_PATH dlsm_from_programs ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})

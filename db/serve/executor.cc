@@ -45,8 +45,9 @@ Needs NeedsOf(const ServerState& server, const Session& session,
       AddNeeds(server, session.database, *FindCommand(slices[0]), slices, &needs);
     }
     if (session.watch != nullptr) {
-      needs.locks.insert(needs.locks.end(), session.watch->head_keys.begin(),
-                         session.watch->head_keys.end());
+      for (const auto& [head_key, expired] : session.watch->head_keys) {
+        needs.locks.push_back(head_key);
+      }
     }
     return needs;
   }

@@ -83,11 +83,12 @@ void Info(Call& call) {
 
 // CONFIG: settings that clients ask for. Only appendfsync can be changed.
 void Config(Call& call) {
-  const std::map<std::string, std::string> settings = {
+  std::map<std::string, std::string> settings = {
       {"appendonly", "yes"}, {"appendfsync", call.server.store->sync() ? "always" : "everysec"},
       {"save", ""},          {"databases", std::to_string(kDatabases)},
       {"maxmemory", "0"},    {"port", std::to_string(call.server.port)},
   };
+  settings.merge(call.server.hints.All());
   if (call.Is(1, "get") && call.count() >= 3) {
     std::map<std::string, std::string> found;
     for (const auto& [name, value] : settings) {
@@ -107,6 +108,7 @@ void Config(Call& call) {
       call.server.store->set_sync(call.Is(3, "always"));
       return call.reply.Ok();
     }
+    if (call.server.hints.Set(call[2].ToString(), call[3].ToString())) return call.reply.Ok();
     if (settings.contains(call[2].ToString())) {
       return call.reply.Error(fmt::format(
           "ERR CONFIG SET failed (possibly related to argument '{}') - can't set immutable config",

@@ -29,6 +29,20 @@ class ScanCursors {
   uint64_t next_ GUARDED_BY(mutex_) = 1;
 };
 
+// Settings of Redis that say how it lays out its memory: they are kept and told, and change
+// nothing.
+class Hints {
+ public:
+  Hints();
+  // Returns false if there is no such setting.
+  bool Set(const std::string& name, const std::string& value);
+  std::map<std::string, std::string> All() const;
+
+ private:
+  mutable port::Mutex mutex_;
+  std::map<std::string, std::string> values_ GUARDED_BY(mutex_);
+};
+
 // Thread-safe.
 struct ServerState {
   Store* store = nullptr;
@@ -38,6 +52,7 @@ struct ServerState {
   std::string password;  // Clients must give it, unless it is empty.
   size_t threads = 1;
   ScanCursors cursors;
+  Hints hints;
 
   std::atomic<uint64_t> connections{0};  // So far.
   std::atomic<uint64_t> clients{0};      // Now.

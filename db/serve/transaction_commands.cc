@@ -1,5 +1,6 @@
 // MULTI and EXEC, WATCH and what ends them. A transaction is one round: its writes are one batch.
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,12 +24,27 @@ void Discard(Call& call) {
   call.reply.Ok();
 }
 
+bool HasExpired(const Call& call, const std::string& head_key) {
+  const std::optional<Slice> stored = call.round.Get(head_key);
+  const std::optional<Head> head = stored.has_value() ? DecodeHead(*stored) : std::nullopt;
+  return head.has_value() && head->IsExpired(call.round.now());
+}
+
+// A key that has expired since its watch began has changed.
+bool HasChanged(const Call& call, const Watch& watch) {
+  if (watch.changed.load()) return true;
+  for (const auto& [head_key, had_expired] : watch.head_keys) {
+    if (!had_expired && HasExpired(call, head_key)) return true;
+  }
+  return false;
+}
+
 void Exec(Call& call) {
   Session& session = call.session;
   if (!session.queues) return call.reply.Error("ERR EXEC without MULTI");
   const std::vector<std::vector<std::string>> queued = std::move(session.queued);
   const bool failed = session.queue_failed;
-  const bool changed = session.watch != nullptr && session.watch->changed.load();
+  const bool changed = session.watch != nullptr && HasChanged(call, *session.watch);
   EndTransaction(&call.server, &session);
   if (failed) {
     return call.reply.Error("EXECABORT Transaction discarded because of previous errors.");
@@ -42,13 +58,13 @@ void Exec(Call& call) {
   }
 }
 
-// A key that expires while it is watched does not count as changed, as in Redis.
 void WatchKeys(Call& call) {
   Session& session = call.session;
   if (session.queues) return call.reply.Error("ERR WATCH inside MULTI is not allowed");
   if (session.watch == nullptr) session.watch = std::make_shared<Watch>();
   for (size_t i = 1; i < call.count(); ++i) {
-    call.server.store->watches().Add(session.watch, HeadKey(session.database, call[i]));
+    const std::string head_key = HeadKey(session.database, call[i]);
+    call.server.store->watches().Add(session.watch, head_key, HasExpired(call, head_key));
   }
   call.reply.Ok();
 }

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "dLSM/slice.h"
@@ -16,22 +15,22 @@ namespace dlsm::serve {
 // What one client watches. `changed`: one of its keys has been written since.
 struct Watch {
   std::atomic<bool> changed{false};
-  std::set<std::string> head_keys;
+  std::map<std::string, bool> head_keys;  // To whether the key had expired when its watch began.
 };
 
 // Thread-safe. A thread that writes a key holds the key's lock while it tells so. A thread that
 // asks whether a watched key has changed holds that lock, too.
 class Watches {
  public:
-  void Add(const std::shared_ptr<Watch>& watch, const std::string& head_key) {
+  void Add(const std::shared_ptr<Watch>& watch, const std::string& head_key, bool expired) {
     const port::MutexLock lock(mutex_);
-    if (!watch->head_keys.insert(head_key).second) return;
+    if (!watch->head_keys.emplace(head_key, expired).second) return;
     watchers_.emplace(head_key, watch);
     count_.store(watchers_.size(), std::memory_order_seq_cst);
   }
   void Remove(const std::shared_ptr<Watch>& watch) {
     const port::MutexLock lock(mutex_);
-    for (const std::string& head_key : watch->head_keys) {
+    for (const auto& [head_key, expired] : watch->head_keys) {
       for (auto [at, end] = watchers_.equal_range(head_key); at != end; ++at) {
         if (at->second != watch) continue;
         watchers_.erase(at);
