@@ -33,6 +33,13 @@ add_executable(serve_test ${serve_tests})
 target_link_libraries(serve_test PRIVATE dlsm_serve_parts dlsm_settings GTest::gmock GTest::gtest_main)
 dlsm_compile_tests(serve_test)
 dlsm_discover_tests(serve_test 10)
+# Redis' own tests, where its sources can be had.
+if(NOT DLSM_SANITIZE)
+  add_test(NAME serve.redis COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/redis-tests
+                                    $<TARGET_FILE_DIR:dlsm_serve>)
+  set_tests_properties(serve.redis PROPERTIES LABELS end_to_end TIMEOUT 600 COST 40
+                       SKIP_RETURN_CODE 77)
+endif()
 
 # The tool: its parts are tested by themselves, and the command as a whole with real data.
 file(GLOB tool_tests CONFIGURE_DEPENDS script/tool/*_test.cc)

@@ -142,6 +142,7 @@ void HIncrBy(Call& call) {
 void HIncrByFloat(Call& call) {
   long double change = 0;
   if (!ParseLongDouble(call[3], &change)) return call.reply.Error(kNotAFloat);
+  if (std::isinf(change)) return call.reply.Error("ERR value is NaN or Infinity");
   std::optional<Collection> hash;
   if (!OpenHash(call, &hash)) return;
   const std::optional<Slice> old = hash->Get(call[2]);
