@@ -366,9 +366,8 @@ Status CrashServers(ServerProcesses* servers, bool lives, const SharedMemory& me
 
 // What the process's death may take.
 bool KeepsAcknowledged(uint64_t seed, const Setting& setting) {
-  // With several threads a log ends at a frame that one of them was about to fill. With faults, or
-  // over tcp, frames are sent a moment later.
-  if (FLAGS_threads > 1 || FLAGS_faults > 0 || setting.fabric == "tcp") return false;
+  // With faults, or over tcp, frames are sent a moment later.
+  if (FLAGS_faults > 0 || setting.fabric == "tcp") return false;
   return StressRun::LogOf(ConfigOf(seed), KeysOf(seed)) != LogLevel::kNone;
 }
 

@@ -88,6 +88,7 @@ Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice
   counters.Add(Ticker::kBytesWritten, bytes);
   if (options.sync) [[unlikely]]
     return AwaitSafe(end);
+  if (log_ != nullptr) log_->AwaitOutlives(end);
   return Status::OK();
 }
 
@@ -130,7 +131,9 @@ Status Writer::Write(const WriteOptions& options, const WriteBatch& updates) {
   if (!inserted) return NothingWritten();
   counters.Add(Ticker::kKeysWritten, batch.entries);
   counters.Add(Ticker::kBytesWritten, batch.bytes);
-  return options.sync ? AwaitSafe(place.end()) : Status::OK();
+  if (options.sync) return AwaitSafe(place.end());
+  if (log_ != nullptr) log_->AwaitOutlives(place.end());
+  return Status::OK();
 }
 
 Status Writer::Check(Batch* batch) const {

@@ -151,6 +151,11 @@ class WriteLog {
   }
   // Everything that was reserved before this call lies before this.
   LogPosition tail() const { return tail_.load(std::memory_order_seq_cst); }
+  // Returns when all frames before `end` are complete, if memory is mapped: then the death of this
+  // process takes nothing of them. Elsewhere a frame is on its way, and the caller need not wait.
+  void AwaitOutlives(LogPosition end) {
+    if (mapped_) AwaitComplete(end);
+  }
   // All frames before this position are complete.
   LogPosition CompleteUpTo();
   // As far as it is known; elsewhere than in mapped memory that is exact.

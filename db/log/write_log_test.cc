@@ -259,14 +259,22 @@ TEST_P(WriteLogTest, AHoleHoldsBackWhatIsBehind) {
     EXPECT_OK(log_->AwaitDurable(end));
     durable = true;
   });
+  // Nor would it outlive this process, if it is not sent anyway.
+  std::atomic<bool> outlives{false};
+  std::thread returns([&] {
+    log_->AwaitOutlives(end);
+    outlives = true;
+  });
   std::this_thread::sleep_for(milliseconds(20));
   EXPECT_FALSE(durable);
+  EXPECT_EQ(outlives, !log_->mapped());
   Read read;
   ASSERT_OK(ReadAll(&read));
   EXPECT_EQ(read, (Read{{1, "before"}}));
   go_on = true;
   slow.join();
   waits.join();
+  returns.join();
   read.clear();
   ASSERT_OK(ReadAll(&read));
   EXPECT_EQ(read, (Read{{1, "before"}, {2, "hole"}, {3, "behind"}}));
