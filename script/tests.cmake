@@ -33,6 +33,9 @@ add_executable(serve_test ${serve_tests})
 target_link_libraries(serve_test PRIVATE dlsm_serve_parts dlsm_settings GTest::gmock GTest::gtest_main)
 dlsm_compile_tests(serve_test)
 dlsm_discover_tests(serve_test 10)
+add_test(NAME serve.end_to_end COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/serve_test.py
+                                       $<TARGET_FILE:dlsm_serve>)
+set_tests_properties(serve.end_to_end PROPERTIES LABELS end_to_end TIMEOUT 300 COST 30)
 # Redis' own tests, where its sources can be had.
 if(NOT DLSM_SANITIZE)
   add_test(NAME serve.redis COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/redis-tests

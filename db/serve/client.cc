@@ -1,35 +1,68 @@
 #include "db/serve/client.h"
 
-#include <sys/socket.h>
-
-#include <cerrno>
+#include <poll.h>
+#include <sys/uio.h>
 
 namespace dlsm::serve {
 
+bool Client::GoOnWithHandshake() {
+  short wanted = 0;
+  switch (tls_->Handshake(&wanted)) {
+    case SocketOutcome::kMoved:
+      handshake_is_done_ = true;
+      handshake_waits_to_send_ = false;
+      return true;
+    case SocketOutcome::kBlocked:
+      handshake_waits_to_send_ = (wanted & POLLOUT) != 0;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Client::ReceiveSome(char* to, size_t bytes, size_t* moved) {
+  *moved = 0;
+  if (tls_ != nullptr && !handshake_is_done_) {
+    if (!GoOnWithHandshake()) return false;
+    if (!handshake_is_done_) return true;
+  }
+  iovec part{to, bytes};
+  const SocketOutcome outcome = tls_ != nullptr ? tls_->Receive(&part, 1, moved)
+                                                : SocketReceive(socket_.get(), &part, 1, moved);
+  if (outcome == SocketOutcome::kBlocked) *moved = 0;
+  return outcome == SocketOutcome::kMoved || outcome == SocketOutcome::kBlocked;
+}
+
+bool Client::SendSome(const char* from, size_t bytes, size_t* moved) {
+  iovec part{const_cast<char*>(from), bytes};
+  const SocketOutcome outcome =
+      tls_ != nullptr ? tls_->Send(&part, 1, moved) : SocketSend(socket_.get(), &part, 1, moved);
+  if (outcome == SocketOutcome::kBlocked) *moved = 0;
+  return outcome == SocketOutcome::kMoved || outcome == SocketOutcome::kBlocked;
+}
+
 bool Client::Receive(char* scratch, size_t scratch_bytes, uint64_t* received) {
   while (true) {
-    const ssize_t bytes = recv(socket_.get(), scratch, scratch_bytes, MSG_DONTWAIT);
-    if (bytes == 0) return false;
-    if (bytes < 0) return errno == EAGAIN || errno == EINTR;
-    *received += static_cast<uint64_t>(bytes);
-    in_.append(scratch, static_cast<size_t>(bytes));
-    if (static_cast<size_t>(bytes) < scratch_bytes) return true;
-    // One client's flood is not all that is looked at.
+    size_t moved = 0;
+    if (!ReceiveSome(scratch, scratch_bytes, &moved)) return false;
+    if (moved == 0) return true;
+    *received += moved;
+    in_.append(scratch, moved);
+    // A plain socket that gives less than it could has no more.
+    if (tls_ == nullptr && moved < scratch_bytes) return true;
+    // One client's flood is not all that is looked at. (TLS has no more than this in store.)
     constexpr size_t kAtOnce = size_t{1} << 20;
-    if (in_.size() - parsed_ > kAtOnce) return true;
+    if (tls_ == nullptr && in_.size() - parsed_ > kAtOnce) return true;
   }
 }
 
 bool Client::Send(uint64_t* sent) {
   while (sent_ < out_.size()) {
-    const ssize_t bytes =
-        send(socket_.get(), out_.data() + sent_, out_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (bytes < 0) {
-      if (errno == EINTR) continue;
-      return errno == EAGAIN;
-    }
-    sent_ += static_cast<size_t>(bytes);
-    *sent += static_cast<uint64_t>(bytes);
+    size_t moved = 0;
+    if (!SendSome(out_.data() + sent_, out_.size() - sent_, &moved)) return false;
+    if (moved == 0) return true;
+    sent_ += moved;
+    *sent += moved;
   }
   constexpr size_t kKeptBytes = size_t{16} << 10;
   out_.clear();

@@ -5,13 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dLSM/slice.h"
 #include "db/serve/reply.h"
 #include "db/serve/request_parser.h"
 #include "db/serve/session.h"
+#include "util/fabric/tls/tls_session.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm::serve {
@@ -19,7 +22,9 @@ namespace dlsm::serve {
 // Of one event loop.
 class Client {
  public:
-  explicit Client(FileDescriptor socket) : socket_(std::move(socket)), reply_(&out_, 2) {}
+  // `tls`: the connection's, which has not begun; null if it has none.
+  Client(FileDescriptor socket, std::unique_ptr<TlsSession> tls)
+      : socket_(std::move(socket)), tls_(std::move(tls)), reply_(&out_, 2) {}
 
   int socket() const { return socket_.get(); }
   Session& session() { return session_; }
@@ -31,6 +36,8 @@ class Client {
   // Sends what can be sent now. Returns false if the connection is broken.
   bool Send(uint64_t* sent);
   size_t unsent() const { return out_.size() - sent_; }
+  // Whether it is to be looked at when the socket takes bytes.
+  bool wants_to_send() const { return unsent() > 0 || handshake_waits_to_send_; }
   size_t unparsed() const { return in_.size() - parsed_; }
 
   // The next request, if it has come as a whole; without Take() the same one again. It stays until
@@ -45,7 +52,15 @@ class Client {
   bool broken = false;
 
  private:
+  // Returns false if the connection is broken. *moved is 0 if nothing can be received now.
+  bool ReceiveSome(char* to, size_t bytes, size_t* moved);
+  bool SendSome(const char* from, size_t bytes, size_t* moved);
+  bool GoOnWithHandshake();
+
   const FileDescriptor socket_;
+  const std::unique_ptr<TlsSession> tls_;
+  bool handshake_is_done_ = false;
+  bool handshake_waits_to_send_ = false;
   Session session_;
   RequestParser parser_;
   std::string in_;

@@ -36,9 +36,9 @@ std::vector<Slice> Command::KeysOf(const std::vector<Slice>& arguments) const {
 const std::vector<const Command*>& AllCommands() {
   static const std::vector<const Command*> all = [] {
     std::vector<const Command*> commands;
-    for (const auto* table :
-         {&kStringCommands, &kKeyCommands, &kHashCommands, &kSetCommands, &kSortedSetCommands,
-          &kListCommands, &kConnectionCommands, &kTransactionCommands, &kServerCommands}) {
+    for (const auto* table : {&kStringCommands, &kKeyCommands, &kHashCommands, &kSetCommands,
+                              &kSortedSetCommands, &kListCommands, &kConnectionCommands,
+                              &kTransactionCommands, &kServerCommands, &kWaitCommands}) {
       for (const Command& command : *table) commands.push_back(&command);
     }
     return commands;

@@ -81,6 +81,7 @@ extern const std::vector<Command> kListCommands;
 extern const std::vector<Command> kConnectionCommands;
 extern const std::vector<Command> kTransactionCommands;
 extern const std::vector<Command> kServerCommands;
+extern const std::vector<Command> kWaitCommands;
 
 // What an unknown command, or a wrong number of arguments, is answered with.
 std::string UnknownCommand(const std::vector<Slice>& arguments);

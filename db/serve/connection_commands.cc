@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -117,21 +118,45 @@ void Hello(Call& call) {
   call.reply.Array(0);
 }
 
-std::string DescriptionOf(const Session& session, int64_t now) {
-  return fmt::format(
-      "id={} addr={} laddr={} name={} age={} idle={} flags={} db={} multi={} cmd={} user=default "
-      "resp={} lib-name={} lib-ver={}",
-      session.id, session.peer, session.local, session.name, (now - session.connected_at) / 1000,
-      (now - session.active_at) / 1000, session.queues ? "x" : "N", session.database,
-      session.queues ? static_cast<int64_t>(session.queued.size()) : -1, session.last_command,
-      session.protocol, session.library_name, session.library_version);
-}
-
 bool IsName(const Slice& text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] < '!' || text[i] > '~') return false;
   }
   return true;
+}
+
+// CLIENT KILL address, or pairs of ID and a number, ADDR and an address, SKIPME and yes or no.
+void KillClients(Call& call) {
+  const uint64_t own = call.session.id;
+  if (call.count() == 3) {
+    const std::string address = call[2].ToString();
+    const int64_t killed = call.server.clients_by_id.Kill(
+        [&](uint64_t, const Clients::Known& known) { return known.peer == address; });
+    return killed > 0 ? call.reply.Ok() : call.reply.Error("ERR No such client");
+  }
+  std::optional<int64_t> id;
+  std::optional<std::string> address;
+  bool skips_own = true;
+  for (size_t i = 2; i < call.count(); i += 2) {
+    const bool has_value = i + 1 < call.count();
+    if (has_value && call.Is(i, "id")) {
+      if (!ParseInteger(call[i + 1], &id.emplace())) {
+        return call.reply.Error("ERR client-id should be greater than 0");
+      }
+    } else if (has_value && call.Is(i, "addr")) {
+      address = call[i + 1].ToString();
+    } else if (has_value && call.Is(i, "skipme") &&
+               (call.Is(i + 1, "yes") || call.Is(i + 1, "no"))) {
+      skips_own = call.Is(i + 1, "yes");
+    } else {
+      return call.reply.Error(kSyntaxError);
+    }
+  }
+  call.reply.Integer(
+      call.server.clients_by_id.Kill([&](uint64_t number, const Clients::Known& known) {
+        return (!id.has_value() || static_cast<int64_t>(number) == *id) &&
+               (!address.has_value() || known.peer == *address) && !(skips_own && number == own);
+      }));
 }
 
 void ClientCommand(Call& call) {
@@ -164,9 +189,11 @@ void ClientCommand(Call& call) {
     return call.reply.Ok();
   }
   if (call.Is(1, "info") && call.count() == 2) {
-    return call.reply.Verbatim(DescriptionOf(session, call.round.now()) + "\n");
+    return call.reply.Verbatim(session.Describe(call.round.now()) + "\n");
   }
   if (call.Is(1, "no-evict") && call.count() == 3) return call.reply.Ok();
+  if (call.Is(1, "list")) return call.reply.Verbatim(call.server.clients_by_id.List());
+  if (call.Is(1, "kill")) return KillClients(call);
   call.reply.Error(
       fmt::format("ERR unknown subcommand '{}'. Try CLIENT HELP.", call[1].ToStringView()));
 }

@@ -99,7 +99,9 @@ void EventLoop::TakeNew() {
     const int on = 1;
     setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(number, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    auto client = std::make_unique<Client>(std::move(socket));
+    std::unique_ptr<TlsSession> tls;
+    if (tls_ != nullptr && !tls_->NewServerSession(number, &tls).ok()) continue;
+    auto client = std::make_unique<Client>(std::move(socket), std::move(tls));
     Session& session = client->session();
     session.id = ++server_.connections;
     session.peer = AddressText(number, /*of_peer=*/true);
@@ -111,14 +113,33 @@ void EventLoop::TakeNew() {
     event.data.fd = number;
     if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, number, &event) != 0) continue;
     ++server_.clients;
+    Tell(client.get());
     clients_[number] = std::move(client);
   }
 }
 
+void EventLoop::Tell(Client* client) {
+  const Session& session = client->session();
+  server_.clients_by_id.Put(session.id,
+                            {client->socket(), session.peer, session.Describe(UnixMilliseconds())});
+}
+
 void EventLoop::Close(Client* client) {
+  server_.clients_by_id.Remove(client->session().id);
   EndTransaction(&server_, &client->session());
   --server_.clients;
   clients_.erase(client->socket());
+}
+
+void EventLoop::KeepHouse(int64_t now) {
+  constexpr int64_t kPeriod = 1000;
+  if (now < house_kept_at_ + kPeriod) return;
+  house_kept_at_ = now;
+  for (const auto& [socket, client] : clients_) {
+    if (client->session().active_at >= told_at_) Tell(client.get());
+  }
+  told_at_ = now;
+  CloseIdle(now);
 }
 
 void EventLoop::CloseIdle(int64_t now) {
@@ -153,7 +174,7 @@ void EventLoop::Run() {
       Client* const client = found->second.get();
       uint64_t received = 0;
       // One that does not take its answers is not asked for more.
-      if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && client->unsent() < kUnsentMost) {
+      if (client->unsent() < kUnsentMost) {
         client->broken = !client->Receive(scratch_.data(), scratch_.size(), &received);
       }
       server_.bytes_in += received;
@@ -167,7 +188,7 @@ void EventLoop::Run() {
     for (Client* client : ready) {
       if (client->broken) Close(client);
     }
-    CloseIdle(now);
+    KeepHouse(now);
   }
 }
 
@@ -279,7 +300,7 @@ void EventLoop::SendTo(Client* client) {
   server_.bytes_out += sent;
   // A client that has much to take is not asked for more, and one that has nothing not to take it.
   const uint32_t events = (client->unsent() < kUnsentMost ? uint32_t{EPOLLIN} : 0) |
-                          (client->unsent() > 0 ? uint32_t{EPOLLOUT} : 0);
+                          (client->wants_to_send() ? uint32_t{EPOLLOUT} : 0);
   if (events == client->events || client->broken) return;
   client->events = events;
   epoll_event event{};

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "dLSM/status.h"
@@ -17,6 +18,7 @@
 #include "db/serve/server_state.h"
 #include "port/mutex.h"
 #include "port/thread.h"
+#include "util/fabric/tls/tls_context.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm::serve {
@@ -29,8 +31,9 @@ class EventLoop {
     int64_t idle_seconds = 0;               // 0: for ever.
   };
 
-  // `server` outlives this.
-  EventLoop(ServerState* server, const Limits& limits) : server_(*server), limits_(limits) {}
+  // `server` outlives this. `tls`: of all clients; null: none.
+  EventLoop(ServerState* server, const Limits& limits, std::shared_ptr<const TlsContext> tls)
+      : server_(*server), limits_(limits), tls_(std::move(tls)) {}
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
   ~EventLoop() { Stop(); }
@@ -54,7 +57,10 @@ class EventLoop {
   void Run();
   void TakeNew();
   void Close(Client* client);
+  void KeepHouse(int64_t now);
   void CloseIdle(int64_t now);
+  // Has others know the client as it is now.
+  void Tell(Client* client);
   // Does all that has come from these clients, as far as they take the answers.
   void Serve(const std::vector<Client*>& clients);
   // One round of them. Returns false if there was nothing to do.
@@ -67,10 +73,13 @@ class EventLoop {
 
   ServerState& server_;
   const Limits limits_;
+  const std::shared_ptr<const TlsContext> tls_;
   FileDescriptor poll_;
   FileDescriptor wakeup_;
   std::atomic<bool> stopping_{false};
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // By their sockets.
+  int64_t house_kept_at_ = 0;
+  int64_t told_at_ = 0;
   std::vector<Request> requests_;
   std::vector<char> scratch_;
   port::Mutex mutex_;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "port/clock.h"
+
 namespace dlsm::serve {
 namespace {
 
@@ -81,12 +83,18 @@ void Execute(ServerState* server, Session* session, Round* round,
     return reply->Error(refusal);
   }
   session->last_command = command->name;
+  const auto start = port::Clock::now();
   if (session->queues && (command->flags & kNotQueued) == 0) {
     std::vector<std::string>& queued = session->queued.emplace_back();
     for (const Slice& argument : arguments) queued.push_back(argument.ToString());
     return reply->Simple("QUEUED");
   }
   RunCommand(server, session, round, *command, arguments, reply);
+  const int64_t slower_than = server->slow_log.slower_than();
+  const auto micros = static_cast<int64_t>(port::MicrosecondsSince(start));
+  if (slower_than >= 0 && micros >= slower_than) {
+    server->slow_log.Add(*session, arguments, round->now(), micros);
+  }
 }
 
 void EndTransaction(ServerState* server, Session* session) {

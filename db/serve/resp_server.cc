@@ -58,7 +58,7 @@ Status RespServer::Start(const RespServerOptions& options, std::unique_ptr<DB> d
   for (const char byte : random) state.run_id += fmt::format("{:02x}", static_cast<uint8_t>(byte));
   DLSM_RETURN_IF_ERROR(made->Listen());
   for (size_t i = 0; i < options.threads; ++i) {
-    made->loops_.push_back(std::make_unique<EventLoop>(&state, options.limits));
+    made->loops_.push_back(std::make_unique<EventLoop>(&state, options.limits, options.tls));
     DLSM_RETURN_IF_ERROR(made->loops_.back()->Start());
   }
   made->acceptor_ = port::Thread([raw = made.get()] { raw->Accept(); });

@@ -15,6 +15,7 @@
 #include "db/serve/store.h"
 #include "port/mutex.h"
 #include "port/thread.h"
+#include "util/fabric/tls/tls_context.h"
 #include "util/file_descriptor.h"
 
 namespace dlsm::serve {
@@ -27,6 +28,7 @@ struct RespServerOptions {
   bool sync = false;     // Each write is on disk before it is answered.
   std::string password;  // Clients must give it, unless it is empty.
   EventLoop::Limits limits;
+  std::shared_ptr<const TlsContext> tls;  // Clients use plain connections without it.
 };
 
 class RespServer {

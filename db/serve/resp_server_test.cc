@@ -236,6 +236,60 @@ TEST_F(RespServerTest, ClientsAreLimited) {
   EXPECT_TRUE(Eventually([&] { return NewClient()("ping") == "PONG"; }));
 }
 
+TEST_F(RespServerTest, SlowCommandsAreListed) {
+  Start();
+  TestClient redis = NewClient();
+  EXPECT_EQ(redis("slowlog len"), "(0)");
+  EXPECT_EQ(redis("config set slowlog-log-slower-than 0"), "OK");
+  redis("set a " + std::string(200, 'x'));
+  EXPECT_EQ(redis("config set slowlog-log-slower-than -1"), "OK");
+  const std::string listed = redis("slowlog get");
+  EXPECT_THAT(listed,
+              HasSubstr("\"set\", \"a\", \"" + std::string(128, 'x') + "... (72 more bytes)\""));
+  EXPECT_EQ(redis("slowlog len"), "(2)") << "that, and what came before it";
+  EXPECT_EQ(redis("config set slowlog-max-len 1"), "OK");
+  EXPECT_EQ(redis("slowlog len"), "(1)");
+  EXPECT_EQ(redis("slowlog reset"), "OK");
+  EXPECT_EQ(redis("slowlog get"), "[]");
+  EXPECT_EQ(redis("slowlog get -2"), "-ERR count should be greater than or equal to -1");
+}
+
+TEST_F(RespServerTest, ClientsAreListedAndKilled) {
+  Start();
+  TestClient redis = NewClient();
+  TestClient other = NewClient();
+  const std::string id = other("client id");
+  EXPECT_EQ(redis("ping"), "PONG");
+  EXPECT_THAT(redis("client list"), HasSubstr("id=" + id.substr(1, id.size() - 2) + " addr="));
+  EXPECT_EQ(redis("client kill id " + id.substr(1, id.size() - 2)), "(1)");
+  EXPECT_EQ(other.Receive(), "closed");
+  EXPECT_EQ(redis("client kill id 99999"), "(0)");
+  EXPECT_EQ(redis("client kill 1.2.3.4:5"), "-ERR No such client");
+  EXPECT_EQ(redis("client kill foo bar"), "-ERR syntax error");
+  EXPECT_EQ(redis("client kill skipme yes"), "(0)");
+}
+
+// Fails if a client is told that its writes are safer than they are.
+TEST_F(RespServerTest, WaitTellsHowSafeWritesAre) {
+  Start();
+  {
+    TestClient redis = NewClient();
+    redis("set a 1");
+    EXPECT_EQ(redis("wait 1 0"), "(0)") << "without a log";
+    EXPECT_THAT(redis("waitaof 1 0 0"), StartsWith("-ERR WAITAOF cannot be used"));
+    EXPECT_EQ(redis("wait x 0"), "-ERR value is not an integer or out of range");
+    EXPECT_EQ(redis("wait 1 -1"), "-ERR timeout is negative");
+  }
+  TearDown();
+  const TemporaryDirectory temporary;
+  Start({}, temporary / "data");
+  TestClient redis = NewClient();
+  redis("set a 1");
+  EXPECT_EQ(redis("wait 1 0"), "(1)");
+  EXPECT_EQ(redis("waitaof 1 0 0"), "[(1), (0)]");
+  EXPECT_EQ(redis("waitaof 2 0 0"), "-ERR value is out of range, must between 0 and 1");
+}
+
 // Fails if a server that is started again does not have what was written, or what expires.
 TEST_F(RespServerTest, ADirectoryOutlivesTheServer) {
   const TemporaryDirectory temporary;

@@ -12,6 +12,7 @@
 
 #include "dLSM/db.h"
 #include "db/serve/resp_server.h"
+#include "util/fabric/tls/tls_context.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
 #include "util/secret_file.h"
@@ -21,6 +22,10 @@ DEFINE_int32(port, 6379, "the port to listen on; 0: any free one");
 DEFINE_string(bind, "127.0.0.1", "numeric address to listen on");
 DEFINE_bool(insecure, false, "allow --bind to other machines without --password_file");
 DEFINE_string(password_file, "", "file with the password of AUTH; readable by its owner only");
+DEFINE_string(tls_certificate_file, "",
+              "PEM: the certificate that clients are shown; all connections use TLS 1.3 then");
+DEFINE_string(tls_key_file, "", "PEM: its key; readable by its owner only");
+DEFINE_string(tls_ca_file, "", "PEM: clients must show a certificate that leads there");
 DEFINE_string(data_dir, "",
               "directory of a database inside this process; empty and no memory nodes: it is in "
               "memory, and ends with this process");
@@ -65,6 +70,20 @@ Status CheckFlags() {
   return Status::OK();
 }
 
+Status MakeTls(std::shared_ptr<const TlsContext>* tls) {
+  TlsConfig config;
+  config.certificate_file = FLAGS_tls_certificate_file;
+  config.key_file = FLAGS_tls_key_file;
+  config.ca_file = FLAGS_tls_ca_file;
+  if (!config.on()) return Status::OK();
+  if (config.certificate_file.empty()) {
+    return Status::InvalidArgument("--tls_key_file and --tls_ca_file: only with a certificate",
+                                   "give --tls_certificate_file");
+  }
+  return TlsContext::ForServer(
+      config, [](const std::string&) { return std::string(); }, tls);
+}
+
 Status OpenDatabase(std::unique_ptr<DB>* db) {
   Options options;
   options.create_if_missing = true;
@@ -102,6 +121,7 @@ int Run(const sigset_t& signals) {
   options.limits.idle_seconds = FLAGS_timeout;
   Status status;
   if (!FLAGS_password_file.empty()) status = ReadSecretFile(FLAGS_password_file, &options.password);
+  if (status.ok()) status = MakeTls(&options.tls);
   std::unique_ptr<DB> db;
   if (status.ok()) status = OpenDatabase(&db);
   std::unique_ptr<RespServer> server;

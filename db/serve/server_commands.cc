@@ -84,9 +84,14 @@ void Info(Call& call) {
 // CONFIG: settings that clients ask for. Only appendfsync can be changed.
 void Config(Call& call) {
   std::map<std::string, std::string> settings = {
-      {"appendonly", "yes"}, {"appendfsync", call.server.store->sync() ? "always" : "everysec"},
-      {"save", ""},          {"databases", std::to_string(kDatabases)},
-      {"maxmemory", "0"},    {"port", std::to_string(call.server.port)},
+      {"appendonly", "yes"},
+      {"appendfsync", call.server.store->sync() ? "always" : "everysec"},
+      {"save", ""},
+      {"databases", std::to_string(kDatabases)},
+      {"maxmemory", "0"},
+      {"port", std::to_string(call.server.port)},
+      {"slowlog-log-slower-than", std::to_string(call.server.slow_log.slower_than())},
+      {"slowlog-max-len", std::to_string(call.server.slow_log.max_length())},
   };
   settings.merge(call.server.hints.All());
   if (call.Is(1, "get") && call.count() >= 3) {
@@ -106,6 +111,15 @@ void Config(Call& call) {
   if (call.Is(1, "set") && call.count() == 4) {
     if (call.Is(2, "appendfsync") && (call.Is(3, "always") || call.Is(3, "everysec"))) {
       call.server.store->set_sync(call.Is(3, "always"));
+      return call.reply.Ok();
+    }
+    int64_t number = 0;
+    if (call.Is(2, "slowlog-log-slower-than") && ParseInteger(call[3], &number)) {
+      call.server.slow_log.set_slower_than(number);
+      return call.reply.Ok();
+    }
+    if (call.Is(2, "slowlog-max-len") && ParseInteger(call[3], &number) && number >= 0) {
+      call.server.slow_log.set_max_length(static_cast<size_t>(number));
       return call.reply.Ok();
     }
     if (call.server.hints.Set(call[2].ToString(), call[3].ToString())) return call.reply.Ok();
@@ -171,6 +185,37 @@ void CommandCommand(Call& call) {
   }
 }
 
+void SlowLogCommand(Call& call) {
+  SlowLog& log = call.server.slow_log;
+  if (call.Is(1, "len") && call.count() == 2) {
+    return call.reply.Integer(static_cast<int64_t>(log.length()));
+  }
+  if (call.Is(1, "reset") && call.count() == 2) {
+    log.Clear();
+    return call.reply.Ok();
+  }
+  if (!call.Is(1, "get") || call.count() > 3) {
+    return call.reply.Error(
+        fmt::format("ERR unknown subcommand '{}'. Try SLOWLOG HELP.", call[1].ToStringView()));
+  }
+  int64_t count = 10;
+  if (call.count() == 3 && (!ParseInteger(call[2], &count) || count < -1)) {
+    return call.reply.Error("ERR count should be greater than or equal to -1");
+  }
+  const std::vector<SlowLog::Entry> entries = log.Newest(count);
+  call.reply.Array(entries.size());
+  for (const SlowLog::Entry& entry : entries) {
+    call.reply.Array(6);
+    call.reply.Integer(static_cast<int64_t>(entry.number));
+    call.reply.Integer(entry.at);
+    call.reply.Integer(entry.micros);
+    call.reply.Array(entry.arguments.size());
+    for (const std::string& argument : entry.arguments) call.reply.Bulk(argument);
+    call.reply.Bulk(entry.peer);
+    call.reply.Bulk(entry.name);
+  }
+}
+
 // -------- Beyond Redis
 
 // DLSM.RANGE start end [LIMIT n] [REV]: the strings with keys in [start, end), with their keys; an
@@ -233,6 +278,7 @@ void Property(Call& call) {
 const std::vector<Command> kServerCommands = {
     {"info", Info, -1, 0, 0, 0, 0},
     {"config", Config, -2, kAdmin, 0, 0, 0},
+    {"slowlog", SlowLogCommand, -2, kAdmin, 0, 0, 0},
     {"command", CommandCommand, -1, 0, 0, 0, 0},
     {"dlsm.range", RangeOfKeys, -3, kReads, 0, 0, 0},
     {"dlsm.delrange", DeleteRange, 3, kWrites | kAllKeys, 0, 0, 0},

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "db/serve/clients.h"
+#include "db/serve/slow_log.h"
 #include "db/serve/store.h"
 #include "port/mutex.h"
 
@@ -53,6 +55,8 @@ struct ServerState {
   size_t threads = 1;
   ScanCursors cursors;
   Hints hints;
+  SlowLog slow_log;
+  Clients clients_by_id;
 
   std::atomic<uint64_t> connections{0};  // So far.
   std::atomic<uint64_t> clients{0};      // Now.

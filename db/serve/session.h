@@ -24,6 +24,8 @@ struct Session {
   int database = 0;
   int protocol = 2;
   bool authenticated = true;
+  std::string Describe(int64_t now) const;  // As CLIENT LIST has it.
+
   bool closes = false;  // When what has been written to it is sent.
 
   // MULTI: requests wait for EXEC.

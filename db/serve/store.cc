@@ -19,6 +19,8 @@ constexpr CollectionId kRecordedAtOnce = 1 << 16;
 
 Status Store::Open() {
   std::string value;
+  has_log_ = db_->GetProperty("dlsm.log", &value) && !value.empty();
+  is_on_disk_ = has_log_ && value.find("level disk") != std::string::npos;
   const Status got = db_->Get(ReadOptions(), kNextCollection, &value);
   if (got.IsNotFound()) return Status::OK();
   DLSM_RETURN_IF_ERROR(got);

@@ -31,6 +31,10 @@ class Store {
   bool sync() const { return sync_.load(std::memory_order_relaxed); }
   void set_sync(bool sync) { sync_.store(sync, std::memory_order_relaxed); }
 
+  // Whether what was written before is in the memory node's log, and whether that has files.
+  bool has_log() const { return has_log_; }
+  bool is_on_disk() const { return is_on_disk_; }
+
   // A number that no collection has had. IOError or Busy if it cannot be recorded.
   Status NewCollection(CollectionId* id);
   // Whether there may be a key that is no string: what is written over may leave elements behind.
@@ -46,6 +50,8 @@ class Store {
   KeyLocks locks_;
   Watches watches_;
   std::atomic<bool> has_collections_{false};
+  bool has_log_ = false;
+  bool is_on_disk_ = false;
   port::Mutex mutex_;
   CollectionId next_ GUARDED_BY(mutex_) = 1;
   CollectionId recorded_ GUARDED_BY(mutex_) = 1;  // Those below may be in use.

@@ -205,12 +205,16 @@ Status TlsContext::ForClient(const TlsConfig& config, const std::string& identit
   return Status::OK();
 }
 
-Status TlsContext::Accept(TcpStream& stream, Deadline deadline) const {
+Status TlsContext::NewServerSession(int socket, std::unique_ptr<TlsSession>* session) const {
   TlsSession::SslHandle ssl(SSL_new(context_.get()));
   if (ssl == nullptr) return Status::IOError("no memory for TLS");
   SSL_set_accept_state(ssl.get());
+  return TlsSession::Make(std::move(ssl), socket, session);
+}
+
+Status TlsContext::Accept(TcpStream& stream, Deadline deadline) const {
   std::unique_ptr<TlsSession> session;
-  DLSM_RETURN_IF_ERROR(TlsSession::Make(std::move(ssl), stream.get(), &session));
+  DLSM_RETURN_IF_ERROR(NewServerSession(stream.get(), &session));
   short events = 0;
   for (;;) {
     const SocketOutcome outcome = session->Handshake(&events);

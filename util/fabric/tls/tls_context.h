@@ -18,6 +18,7 @@
 #include "dLSM/status.h"
 #include "util/deadline.h"
 #include "util/fabric/tls/tcp_stream.h"
+#include "util/fabric/tls/tls_session.h"
 
 namespace dlsm {
 
@@ -51,6 +52,9 @@ class TlsContext {
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
+  // The server's side of a connection that has carried nothing yet, for a caller that does the
+  // handshake step by step.
+  Status NewServerSession(int socket, std::unique_ptr<TlsSession>* session) const;
   // The handshake of a connection that has carried nothing yet. On an error the stream is of no
   // further use. `where` is "host:port" for messages.
   Status Accept(TcpStream& stream, Deadline deadline) const;
