@@ -5,9 +5,11 @@
 #include <sqlite3.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -213,13 +215,19 @@ class SqliteSession : public Session {
 
 class SqliteEngine : public Engine {
  public:
-  explicit SqliteEngine(const EngineOptions& options) : path_(options.db + "/entries.sqlite") {}
+  explicit SqliteEngine(const EngineOptions& options)
+      : folder_(options.db), path_(folder_ + "/entries.sqlite") {}
 
   std::vector<std::string> Notes() const override {
-    return {fmt::format("version: {}", sqlite3_libversion()), "file: " + path_,
+    return {fmt::format("version: {}", sqlite3_libversion()), "folder: " + folder_,
             "WAL; synchronous=FULL where a write is synced, else NORMAL"};
   }
   Status Open(bool create) override {
+    std::error_code error;
+    if (create) std::filesystem::create_directories(folder_, error);
+    if (!create && !std::filesystem::exists(path_, error)) {
+      return Status::NotFound("sqlite", path_ + " does not exist");
+    }
     connection_ = std::make_unique<SqliteConnection>();
     return connection_->Open(path_, create);
   }
@@ -240,10 +248,13 @@ class SqliteEngine : public Engine {
   Status Compact() override { return Status::OK(); }
   Status WaitForBackgroundWork() override { return Status::OK(); }
   EngineCounters Counters() override { return {}; }
+  // One tree, which is sorted.
+  TreeState Tree() override { return TreeOfLevels({0, 1}); }
   std::string Stats() override { return {}; }
   std::string LevelStats() override { return {}; }
 
  private:
+  const std::string folder_;
   const std::string path_;
   std::unique_ptr<SqliteConnection> connection_;
 };
