@@ -44,6 +44,12 @@ class Client {
   // the next Receive(), or, of a line, the next call of this.
   RequestParser::State Peek(std::vector<Slice>* arguments);
   void Take() { parsed_ += next_bytes_; }
+  // How many bytes have been taken; and back to there: what was taken since is looked at again.
+  size_t taken() const { return parsed_; }
+  void GiveBackTo(size_t taken) {
+    parsed_ = taken;
+    parser_.Restart();
+  }
   RequestParser& parser() { return parser_; }
   // Requests that were taken are not needed any more.
   void DropTaken();

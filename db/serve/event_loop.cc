@@ -12,7 +12,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "port/error_text.h"
 #include "port/thread_name.h"
@@ -228,7 +230,7 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
   bool first = true;
   while (!client->session().closes && client->unsent() < kUnsentMost) {
     if (requests_.size() >= kRequestsInRound) return false;
-    Request request{client, {}, false, 0, 0};
+    Request request{client, {}, false, client->taken(), 0, 0};
     client->parser().set_authenticated(client->session().authenticated);
     const RequestParser::State state = client->Peek(&request.arguments);
     if (state == RequestParser::State::kMore) return true;
@@ -265,12 +267,24 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
 
 // The replies of a round whose writes have failed say so.
 void EventLoop::Answer(Round* round) {
+  std::unordered_set<Client*> full;
+  std::vector<Request> done;
+  done.reserve(requests_.size());
   for (Request& request : requests_) {
     Client& client = *request.client;
+    if (full.contains(&client)) continue;
+    // A client with much to take does the rest when it has taken that.
+    if (client.unsent() >= kUnsentMost) {
+      client.GiveBackTo(request.taken_before);
+      full.insert(&client);
+      continue;
+    }
     request.reply_begin = client.out().size();
     Execute(&server_, &client.session(), round, request.arguments, &client.reply());
     request.reply_end = client.out().size();
+    done.push_back(std::move(request));
   }
+  requests_ = std::move(done);
   const Status written = round->Commit();
   if (written.ok()) return;
   std::unordered_map<Client*, std::string> replies;

@@ -31,6 +31,8 @@ class RequestParser {
   // parser, until the next call; the request has the first `*taken` bytes, and may be empty.
   State Next(const Slice& bytes, std::vector<Slice>* arguments, size_t* taken);
 
+  // Forgets the request that has begun: its bytes are passed again.
+  void Restart() { begun_ = false; }
   // Whether the last request was a line: its arguments are lost with the next call.
   bool was_inline() const { return was_inline_; }
   const std::string& error() const { return error_; }

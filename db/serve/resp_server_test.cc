@@ -219,7 +219,8 @@ TEST_F(RespServerTest, HostileClientsAreInNobodysWay) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(good("ping"), "PONG");
   flood.join();
   EXPECT_EQ(endless.Receive(), "closed");
-  EXPECT_EQ(takes_nothing.Receive().size(), (1u << 20) + 2);
+  // More than the server keeps for a client that takes nothing: it waits until the client does.
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(takes_nothing.Receive().size(), (1u << 20) + 2) << i;
 }
 
 TEST_F(RespServerTest, ClientsAreLimited) {
