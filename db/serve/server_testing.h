@@ -30,15 +30,18 @@ class TestClient {
     setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   }
 
-  void SendBytes(const std::string& bytes) {
+  // Returns false if the server has closed the connection.
+  bool TrySendBytes(const std::string& bytes) {
     size_t sent = 0;
     while (sent < bytes.size()) {
       const ssize_t count =
           send(socket_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      ASSERT_GT(count, 0);
+      if (count <= 0) return false;
       sent += static_cast<size_t>(count);
     }
+    return true;
   }
+  void SendBytes(const std::string& bytes) { ASSERT_TRUE(TrySendBytes(bytes)); }
   void Send(const std::vector<std::string>& words) {
     std::string bytes = "*" + std::to_string(words.size()) + "\r\n";
     for (const std::string& word : words) {
