@@ -1,6 +1,7 @@
 #include "db/log/log_reader.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "db/log/replayed_entries.h"
@@ -181,10 +182,16 @@ Status LogReader::ReadPart(size_t number, const Result& header, const Apply& app
   Part& part = parts_[number];
   const uint64_t skipped = number == 0 ? header.start % record_.segment_bytes : 0;
   const uint64_t bytes = record_.segment_bytes - skipped;
-  Status fetched = queue_pairs_->NewBuffer(record_.header.node, bytes, &part.buffer);
-  if (fetched.ok()) {
-    fetched = Fetch(part.segment.Sub(kLogSegmentHeaderBytes + skipped, bytes),
-                    part.buffer.span().Sub(0, bytes));
+  Status fetched;
+  try {
+    fetched = queue_pairs_->NewBuffer(record_.header.node, bytes, &part.buffer);
+    if (fetched.ok()) {
+      fetched = Fetch(part.segment.Sub(kLogSegmentHeaderBytes + skipped, bytes),
+                      part.buffer.span().Sub(0, bytes));
+    }
+  } catch (const std::bad_alloc&) {
+    // The parts behind it wait for their turn.
+    fetched = Status::Busy(ReplayedEntries::kNoMemory);
   }
   {
     Turn turn(this, number);
