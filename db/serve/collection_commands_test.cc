@@ -169,6 +169,31 @@ TEST_F(CollectionCommandsTest, Lists) {
   EXPECT_EQ(redis("lpop l 2"), "nil");
 }
 
+// Fails if a command that cannot read what it needs changes something, so that a collection has
+// another number of elements than it says, or if a client reads what was not written.
+TEST_F(CollectionCommandsTest, ACommandThatFailsChangesNothing) {
+  injector_ = std::make_shared<FaultInjector>(1);
+  injector_->HarmAll(true);
+  Start();
+  TestClient redis = NewClient();
+  for (int i = 0; i < 20; ++i) redis("hset h field" + std::to_string(i) + " 1");
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  redis("set s 1");
+  injector_->SetProbability(FaultKind::kFail, 1);
+  // In one round.
+  redis.SendBytes(TestClient::Encode({"set", "s", "2"}) +
+                  TestClient::Encode({"hset", "h", "field1", "2", "new", "3"}) +
+                  TestClient::Encode({"get", "s"}) + TestClient::Encode({"ping"}));
+  for (int i = 0; i < 3; ++i)
+    EXPECT_THAT(redis.Receive(), testing::StartsWith("-ERR IO error")) << i;
+  EXPECT_EQ(redis.Receive(), "PONG");
+  injector_->Clear();
+  EXPECT_EQ(redis("get s"), "\"1\"");
+  EXPECT_EQ(redis("hlen h"), "(20)");
+  EXPECT_EQ(redis("hget h new"), "nil");
+  EXPECT_EQ(redis("hget h field1"), "\"1\"");
+}
+
 // Fails if elements of a key that was deleted, written over, renamed or that has expired are found
 // again, or are never cleared away.
 TEST_F(CollectionCommandsTest, NothingIsFoundAgain) {

@@ -66,6 +66,16 @@ void Auth(Call& call) {
   if (Authenticate(call, user, call[call.count() - 1])) call.reply.Ok();
 }
 
+constexpr const char* kNotAName =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+
+bool IsName(const Slice& text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] < '!' || text[i] > '~') return false;
+  }
+  return true;
+}
+
 // As a RESP client begins: which protocol it speaks, who it is.
 void Hello(Call& call) {
   int64_t protocol = call.session.protocol;
@@ -85,6 +95,7 @@ void Hello(Call& call) {
       if (!Authenticate(call, call[next + 1], call[next + 2])) return;
       next += 3;
     } else if (call.Is(next, "setname") && next + 1 < call.count()) {
+      if (!IsName(call[next + 1])) return call.reply.Error(kNotAName);
       name = call[next + 1].ToString();
       next += 2;
     } else {
@@ -116,13 +127,6 @@ void Hello(Call& call) {
   call.reply.Bulk("master");
   call.reply.Bulk("modules");
   call.reply.Array(0);
-}
-
-bool IsName(const Slice& text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] < '!' || text[i] > '~') return false;
-  }
-  return true;
 }
 
 // CLIENT KILL address, or pairs of ID and a number, ADDR and an address, SKIPME and yes or no.
@@ -168,8 +172,7 @@ void ClientCommand(Call& call) {
   }
   if (call.Is(1, "setname") && call.count() == 3) {
     if (!IsName(call[2])) {
-      return call.reply.Error(
-          "ERR Client names cannot contain spaces, newlines or special characters.");
+      return call.reply.Error(kNotAName);
     }
     session.name = call[2].ToString();
     return call.reply.Ok();

@@ -230,7 +230,7 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
   bool first = true;
   while (!client->session().closes && client->unsent() < kUnsentMost) {
     if (requests_.size() >= kRequestsInRound) return false;
-    Request request{client, {}, false, client->taken(), 0, 0};
+    Request request{client, {}, false, false, client->taken(), 0, 0};
     client->parser().set_authenticated(client->session().authenticated);
     const RequestParser::State state = client->Peek(&request.arguments);
     if (state == RequestParser::State::kMore) return true;
@@ -255,6 +255,7 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
     }
     client->Take();
     request.writes = needs.writes;
+    request.uses_data = needs.uses_data;
     reads->insert(reads->end(), std::make_move_iterator(needs.reads.begin()),
                   std::make_move_iterator(needs.reads.end()));
     requests_.push_back(std::move(request));
@@ -265,7 +266,8 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
   return true;
 }
 
-// The replies of a round whose writes have failed say so.
+// The replies of a round whose writes have failed say so. A read behind the first write may
+// have been of the round's own changes, which nobody else will see.
 void EventLoop::Answer(Round* round) {
   std::unordered_set<Client*> full;
   std::vector<Request> done;
@@ -289,10 +291,12 @@ void EventLoop::Answer(Round* round) {
   if (written.ok()) return;
   std::unordered_map<Client*, std::string> replies;
   std::unordered_map<Client*, size_t> begins;
+  bool written_to = false;
   for (const Request& request : requests_) {
     begins.emplace(request.client, request.reply_begin);
     std::string& out = replies[request.client];
-    if (request.writes) {
+    written_to |= request.writes;
+    if (written_to && request.uses_data) {
       ++server_.errors;
       Reply(&out, 2).Error("ERR " + written.ToString());
     } else {

@@ -50,6 +50,7 @@ class EventLoop {
     Client* client;
     std::vector<Slice> arguments;
     bool writes;
+    bool uses_data;
     size_t taken_before;
     size_t reply_begin;
     size_t reply_end;

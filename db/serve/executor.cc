@@ -11,6 +11,7 @@ void AddNeeds(const ServerState& server, int database, const Command& command,
               const std::vector<Slice>& arguments, Needs* needs) {
   needs->all_keys |= (command.flags & kAllKeys) != 0;
   needs->writes |= (command.flags & kWrites) != 0;
+  needs->uses_data |= (command.flags & (kWrites | kReads)) != 0;
   const bool reads = (command.flags & kBlind) == 0 || server.store->has_collections();
   for (const Slice& key : command.KeysOf(arguments)) {
     std::string head_key = HeadKey(database, key);
@@ -63,12 +64,14 @@ Needs NeedsOf(const ServerState& server, const Session& session,
 void RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
                 const std::vector<Slice>& arguments, Reply* reply) {
   const size_t begin = reply->position();
+  const uint64_t changes_before = round->changes_made();
   Call call{*server, *session, *round, *reply, command, arguments};
   command.run(call);
   const Status failure = round->TakeFailure();
   if (failure.ok()) [[likely]]
     return;
   ++server->errors;
+  if (round->changes_made() != changes_before) round->GiveUp(failure);
   reply->Rewind(begin);
   reply->Error("ERR " + failure.ToString());
 }

@@ -22,6 +22,7 @@ struct Needs {
   bool all_keys = false;           // Nobody else writes meanwhile.
   bool alone = false;              // Its session's others come before or behind its round.
   bool writes = false;
+  bool uses_data = false;  // Its answer depends on what the database has, or it writes.
 };
 // Of a request with at least one argument.
 Needs NeedsOf(const ServerState& server, const Session& session,

@@ -10,7 +10,7 @@ bool HeldLocks::Take(const std::vector<Slice>& keys) {
   wanted &= ~mine_;
   if (wanted.none()) return true;
   const port::MutexLock lock(locks_.mutex_);
-  while ((locks_.held_ & wanted).any()) {
+  while (locks_.all_wanted_ > 0 || (locks_.held_ & wanted).any()) {
     if (mine_.any()) return false;
     ++locks_.waiting_;
     locks_.released_.Wait();
@@ -23,11 +23,13 @@ bool HeldLocks::Take(const std::vector<Slice>& keys) {
 
 void HeldLocks::TakeAll() {
   const port::MutexLock lock(locks_.mutex_);
+  ++locks_.all_wanted_;
   while (locks_.held_.any()) {
     ++locks_.waiting_;
     locks_.released_.Wait();
     --locks_.waiting_;
   }
+  --locks_.all_wanted_;
   locks_.held_.set();
   mine_.set();
 }

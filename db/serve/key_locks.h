@@ -25,6 +25,7 @@ class KeyLocks {
   port::CondVar released_;
   std::bitset<kCount> held_ GUARDED_BY(mutex_);
   size_t waiting_ GUARDED_BY(mutex_) = 0;
+  size_t all_wanted_ GUARDED_BY(mutex_) = 0;  // By so many threads, which come first.
 };
 
 // What one thread holds, until it is destroyed. It waits only while it holds nothing: a

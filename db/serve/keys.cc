@@ -20,26 +20,28 @@ bool ParseInteger(const Slice& text, int64_t* number) {
   return error == std::errc() && end == text.end();
 }
 
-bool ParseLongDouble(const Slice& text, long double* number) {
+namespace {
+
+template <typename Number>
+bool ParseFloating(const Slice& text, Number (*parse)(const char*, char**), Number* number) {
   constexpr size_t kBytesMax = 5 * 1024;
   if (text.empty() || text.size() >= kBytesMax) return false;
   const char first = text[0];
   if (first == ' ' || (first >= '\t' && first <= '\r')) return false;
   const std::string terminated = text.ToString();
   char* end = nullptr;
-  *number = std::strtold(terminated.c_str(), &end);
+  *number = parse(terminated.c_str(), &end);
   return end == terminated.c_str() + terminated.size() && !std::isnan(*number);
 }
 
+}  // namespace
+
+bool ParseLongDouble(const Slice& text, long double* number) {
+  return ParseFloating(text, &std::strtold, number);
+}
+
 bool ParseDouble(const Slice& text, double* number) {
-  constexpr size_t kBytesMax = 5 * 1024;
-  if (text.empty() || text.size() >= kBytesMax) return false;
-  const char first = text[0];
-  if (first == ' ' || (first >= '\t' && first <= '\r')) return false;
-  const std::string terminated = text.ToString();
-  char* end = nullptr;
-  *number = std::strtod(terminated.c_str(), &end);
-  return end == terminated.c_str() + terminated.size() && !std::isnan(*number);
+  return ParseFloating(text, &std::strtod, number);
 }
 
 std::string LongDoubleText(long double number) {

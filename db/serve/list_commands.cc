@@ -85,14 +85,18 @@ bool ClampRange(int64_t count, int64_t* start, int64_t* stop) {
   return *start <= *stop;
 }
 
+// Returns false if the answer is an error.
+bool OpenListForRange(Call& call, int64_t* start, int64_t* stop, std::optional<Collection>* list) {
+  if (ParseInteger(call[2], start) && ParseInteger(call[3], stop)) return OpenList(call, list);
+  call.reply.Error(kNotAnInteger);
+  return false;
+}
+
 void LRange(Call& call) {
   int64_t start = 0;
   int64_t stop = 0;
-  if (!ParseInteger(call[2], &start) || !ParseInteger(call[3], &stop)) {
-    return call.reply.Error(kNotAnInteger);
-  }
   std::optional<Collection> list;
-  if (!OpenList(call, &list)) return;
+  if (!OpenListForRange(call, &start, &stop, &list)) return;
   if (!ClampRange(list->count(), &start, &stop)) return call.reply.Array(0);
   call.reply.Array(static_cast<size_t>(stop - start + 1));
   list->Scan(PlaceOf(list->first() + start), PlaceOf(list->first() + stop + 1), /*reverse=*/false,
@@ -128,11 +132,8 @@ void LSet(Call& call) {
 void LTrim(Call& call) {
   int64_t start = 0;
   int64_t stop = 0;
-  if (!ParseInteger(call[2], &start) || !ParseInteger(call[3], &stop)) {
-    return call.reply.Error(kNotAnInteger);
-  }
   std::optional<Collection> list;
-  if (!OpenList(call, &list)) return;
+  if (!OpenListForRange(call, &start, &stop, &list)) return;
   if (!list->exists()) return call.reply.Ok();
   if (!ClampRange(list->count(), &start, &stop)) {
     DeleteKey(call, call[1]);

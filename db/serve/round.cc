@@ -10,6 +10,7 @@ namespace dlsm::serve {
 Round::~Round() {
   End();
   failure_.PermitUncheckedError();
+  given_up_.PermitUncheckedError();
 }
 
 void Round::Begin(const std::vector<std::string>& keys, int64_t now) {
@@ -39,6 +40,10 @@ const Snapshot* Round::SnapshotForReads() {
 
 void Round::Report(const Status& status) {
   if (failure_.ok()) failure_ = status;
+}
+
+void Round::GiveUp(const Status& why) {
+  if (given_up_.ok()) given_up_ = why;
 }
 
 std::optional<Slice> Round::Get(const Slice& key) {
@@ -106,8 +111,8 @@ void Round::Scan(const Slice& from, const Slice& to, bool reverse, const Use& us
 }
 
 Status Round::Commit() {
-  Status status;
-  if (!changes_.empty()) {
+  Status status = given_up_;
+  if (status.ok() && !changes_.empty()) {
     WriteBatch batch;
     for (const auto& [key, value] : changes_) {
       if (value.has_value()) {

@@ -49,14 +49,25 @@ class Round {
   // Calls `use` with entries of [from, to), in order or from the end, until it returns false.
   using Use = std::function<bool(const Slice& key, const Slice& value)>;
   void Scan(const Slice& from, const Slice& to, bool reverse, const Use& use);
-  void Put(const Slice& key, const Slice& value) { changes_[key.ToString()] = value.ToString(); }
-  void Delete(const Slice& key) { changes_[key.ToString()] = std::nullopt; }
+  void Put(const Slice& key, const Slice& value) {
+    changes_[key.ToString()] = value.ToString();
+    ++changes_made_;
+  }
+  void Delete(const Slice& key) {
+    changes_[key.ToString()] = std::nullopt;
+    ++changes_made_;
+  }
+  // How many calls of Put() and Delete() there were.
+  uint64_t changes_made() const { return changes_made_; }
 
   // The first error of Get(), Scan() or of those that report one, since it was asked for last.
   Status TakeFailure() { return std::exchange(failure_, Status::OK()); }
   void Report(const Status& status);
 
-  // Writes all changes. Afterwards nothing is locked, and the round can begin anew.
+  // Commit() writes nothing, and returns `why`: a command has failed when it had changed something.
+  void GiveUp(const Status& why);
+
+  // Writes all changes, or none. Afterwards nothing is locked.
   Status Commit();
 
  private:
@@ -70,7 +81,9 @@ class Round {
   std::map<std::string, std::optional<std::string>, std::less<>> changes_;
   // Values that were read; null for keys that are not there.
   std::unordered_map<std::string, std::unique_ptr<PinnableSlice>> read_;
+  uint64_t changes_made_ = 0;
   Status failure_;
+  Status given_up_;
 };
 
 }  // namespace dlsm::serve

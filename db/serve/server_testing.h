@@ -13,6 +13,7 @@
 
 #include "dLSM/db.h"
 #include "db/serve/resp_server.h"
+#include "util/fabric/decorators/fault_injector.h"
 #include "util/file_descriptor.h"
 #include "util/status_testing.h"
 
@@ -42,13 +43,14 @@ class TestClient {
     return true;
   }
   void SendBytes(const std::string& bytes) { ASSERT_TRUE(TrySendBytes(bytes)); }
-  void Send(const std::vector<std::string>& words) {
+  static std::string Encode(const std::vector<std::string>& words) {
     std::string bytes = "*" + std::to_string(words.size()) + "\r\n";
     for (const std::string& word : words) {
       bytes += "$" + std::to_string(word.size()) + "\r\n" + word + "\r\n";
     }
-    SendBytes(bytes);
+    return bytes;
   }
+  void Send(const std::vector<std::string>& words) { SendBytes(Encode(words)); }
 
   // The next reply as a text: "OK", "-ERR ...", "(1)" for a number, "nil", "\"bulk\"",
   // "[a, b]" for arrays, sets and maps. "closed" if there is none.
@@ -143,14 +145,19 @@ class ServerTest : public testing::Test {
       of_database.embedded_dir = directory;
       of_database.embedded_memory_bytes = 0;
     }
+    of_database.fault_injector = injector_;
+    if (injector_ != nullptr) of_database.operation_timeout_ms = 200;
     std::unique_ptr<DB> db;
     ASSERT_OK(DB::Open(of_database, kName, &db));
+    db_ = db.get();
     options.port = 0;
     ASSERT_OK(RespServer::Start(options, std::move(db), &server_));
   }
   TestClient NewClient() const { return TestClient(server_->port()); }
 
   static constexpr const char* kName = "redis";
+  std::shared_ptr<FaultInjector> injector_;  // Set before Start(), if transfers are to fail.
+  DB* db_ = nullptr;                         // The server's.
   std::unique_ptr<RespServer> server_;
 
  private:
