@@ -21,8 +21,9 @@ namespace dlsm {
 using SequenceNumber = uint64_t;
 inline constexpr SequenceNumber kSequenceNumberMax = (uint64_t{1} << 56) - 1;
 
-// Part of the table format.
-enum class ValueType : uint8_t { kDeletion = 0, kValue = 1 };
+// Part of the formats of tables and of the log. A range tombstone is an entry of a batch and of the
+// log alone: its key is where the range begins, its value where it ends. No internal key has it.
+enum class ValueType : uint8_t { kDeletion = 0, kValue = 1, kRangeTombstone = 2 };
 // The type that sorts first among equal (user key, sequence number): used to seek.
 inline constexpr ValueType kValueTypeForSeek = ValueType::kValue;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "table/compaction_filters.h"
 #include "table/key_list.h"
 #include "util/bloom_filter.h"
 #include "util/built_in_comparator.h"
@@ -12,7 +13,7 @@
 namespace dlsm {
 namespace {
 
-constexpr uint32_t kMergeVersion = 6;
+constexpr uint32_t kMergeVersion = 7;
 
 // More snapshots, ranges, cut points or tables than merges have; and a bound on what a hostile
 // message can make its receiver allocate.
@@ -94,6 +95,11 @@ Status GetTableOptions(Slice* from, TableOptions* options,
   return Status::OK();
 }
 
+void PutNumbers(std::string* to, const std::vector<SequenceNumber>& numbers) {
+  PutCount(to, numbers.size());
+  for (const SequenceNumber number : numbers) PutFixed64(to, number);
+}
+
 void PutKeys(std::string* to, const std::vector<std::string>& list, KeyWriter* keys) {
   PutCount(to, list.size());
   for (const std::string& key : list) keys->Put(key, to);
@@ -101,10 +107,12 @@ void PutKeys(std::string* to, const std::vector<std::string>& list, KeyWriter* k
 
 // | snapshots: count, 8 each | older: count, two keys each | begin, end: flag and key each |
 // | table bytes max: 8 | cut points: count, keys | cut candidates: count, keys | hash bits: 4 |
+// | tombstones: count, each two keys, its numbers as snapshots are | tombstones applied: 8 |
+// | filter's name, length-prefixed, empty for none | its parameters, length-prefixed |
+// | filter above: 8 | level: 4 |
 // Keys are those of a list (key_list.h), up to the last table's.
 void PutMergeOptions(std::string* to, const MergeOptions& options, KeyWriter* keys) {
-  PutCount(to, options.snapshots.size());
-  for (const SequenceNumber snapshot : options.snapshots) PutFixed64(to, snapshot);
+  PutNumbers(to, options.snapshots);
   PutCount(to, options.older.size());
   for (const KeyRange& range : options.older) {
     keys->Put(range.smallest, to);
@@ -118,9 +126,20 @@ void PutMergeOptions(std::string* to, const MergeOptions& options, KeyWriter* ke
   PutKeys(to, options.cut_points, keys);
   PutKeys(to, options.cut_candidates, keys);
   PutFixed32(to, options.cut_hash_bits);
+  PutCount(to, options.tombstones.size());
+  for (const RangeFragment& fragment : options.tombstones) {
+    keys->Put(fragment.begin, to);
+    keys->Put(fragment.end, to);
+    PutNumbers(to, fragment.sequences);
+  }
+  PutFixed64(to, options.tombstones_applied);
+  PutLengthPrefixed(to, options.filter == nullptr ? Slice() : Slice(options.filter->Name()));
+  PutLengthPrefixed(to, options.filter == nullptr ? std::string() : options.filter->Parameters());
+  PutFixed64(to, options.filter_above);
+  PutFixed32(to, options.level);
 }
 
-bool GetSnapshots(Slice* from, std::vector<SequenceNumber>* snapshots) {
+bool GetNumbers(Slice* from, std::vector<SequenceNumber>* snapshots) {
   uint32_t count = 0;
   if (!GetCount(from, &count) || count > from->size() / sizeof(SequenceNumber)) return false;
   snapshots->resize(count);
@@ -128,6 +147,32 @@ bool GetSnapshots(Slice* from, std::vector<SequenceNumber>* snapshots) {
     if (!GetFixed64(from, &snapshot)) return false;
   }
   return true;
+}
+
+bool GetTombstones(Slice* from, std::vector<RangeFragment>* tombstones, KeyReader* keys) {
+  uint32_t count = 0;
+  if (!GetCount(from, &count)) return false;
+  tombstones->clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    RangeFragment& fragment = tombstones->emplace_back();
+    if (!keys->Get(from, &fragment.begin) || !keys->Get(from, &fragment.end) ||
+        !GetNumbers(from, &fragment.sequences)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Status GetFilter(Slice* from, std::shared_ptr<const CompactionFilter>* filter) {
+  Slice name;
+  Slice parameters;
+  if (!GetLengthPrefixed(from, &name) || !GetLengthPrefixed(from, &parameters) ||
+      parameters.size() > kFilterParametersBytesMax) {
+    return MalformedMerge("its compaction filter is malformed");
+  }
+  filter->reset();
+  if (name.empty()) return Status::OK();
+  return MakeCompactionFilter(name.ToString(), parameters, filter);
 }
 
 bool GetOlder(Slice* from, std::vector<KeyRange>* older, KeyReader* keys) {
@@ -153,12 +198,20 @@ bool GetKeys(Slice* from, std::vector<std::string>* list, KeyReader* keys) {
 
 Status GetMergeOptions(Slice* from, MergeOptions* options, KeyReader* keys) {
   const bool parsed =
-      GetSnapshots(from, &options->snapshots) && GetOlder(from, &options->older, keys) &&
+      GetNumbers(from, &options->snapshots) && GetOlder(from, &options->older, keys) &&
       GetFlag(from, &options->has_begin) && keys->Get(from, &options->begin) &&
       GetFlag(from, &options->has_end) && keys->Get(from, &options->end) &&
       GetFixed64(from, &options->table_bytes_max) && GetKeys(from, &options->cut_points, keys) &&
-      GetKeys(from, &options->cut_candidates, keys) && GetFixed32(from, &options->cut_hash_bits);
-  return parsed ? Status::OK() : MalformedMerge("merge options are malformed");
+      GetKeys(from, &options->cut_candidates, keys) && GetFixed32(from, &options->cut_hash_bits) &&
+      GetTombstones(from, &options->tombstones, keys) &&
+      GetFixed64(from, &options->tombstones_applied) &&
+      options->tombstones_applied <= kSequenceNumberMax;
+  if (!parsed) return MalformedMerge("merge options are malformed");
+  DLSM_RETURN_IF_ERROR(
+      RangeTombstones::CheckFragments(*options->table.comparator, options->tombstones));
+  DLSM_RETURN_IF_ERROR(GetFilter(from, &options->filter));
+  const bool ended = GetFixed64(from, &options->filter_above) && GetFixed32(from, &options->level);
+  return ended ? Status::OK() : MalformedMerge("what its compaction filter is told");
 }
 
 void PutTables(std::string* to, const std::vector<TableMeta>& tables, KeyWriter* keys) {
@@ -234,8 +287,8 @@ bool MergeRequest::Fits() const {
            keys.key_bytes() <= kKeyBytesMax;
   };
   return fits(options.snapshots) && fits(options.older) && fits(options.cut_points) &&
-         fits(options.cut_candidates) && fits(runs) && std::ranges::all_of(runs, fits) &&
-         encoded_fits();
+         fits(options.cut_candidates) && fits(options.tombstones) && fits(runs) &&
+         std::ranges::all_of(runs, fits) && encoded_fits();
 }
 
 // | version: 4 | session: 8 | number | table options | merge options | input bytes: 8 |
@@ -281,13 +334,13 @@ Status MergeRequest::Decode(const Slice& bytes) {
   return ExpectEnd(from);
 }
 
-// | version: 4 | six counters of 8 | load | tables: count, meta each |
+// | version: 4 | eight counters of 8 | load | tables: count, meta each |
 std::string MergeReply::Encode() const {
   std::string to;
   PutFixed32(&to, kMergeVersion);
-  for (const uint64_t counter :
-       {statistics.records_read, statistics.records_written, statistics.bytes_read,
-        statistics.bytes_written, statistics.micros, statistics.allocations}) {
+  for (const uint64_t counter : {statistics.records_read, statistics.records_written,
+                                 statistics.bytes_read, statistics.bytes_written, statistics.micros,
+                                 statistics.hidden, statistics.filtered, statistics.allocations}) {
     PutFixed64(&to, counter);
   }
   load.EncodeTo(&to);
@@ -299,9 +352,9 @@ std::string MergeReply::Encode() const {
 Status MergeReply::Decode(const Slice& bytes) {
   Slice from = bytes;
   DLSM_RETURN_IF_ERROR(GetVersion(&from));
-  for (uint64_t* counter :
-       {&statistics.records_read, &statistics.records_written, &statistics.bytes_read,
-        &statistics.bytes_written, &statistics.micros, &statistics.allocations}) {
+  for (uint64_t* counter : {&statistics.records_read, &statistics.records_written,
+                            &statistics.bytes_read, &statistics.bytes_written, &statistics.micros,
+                            &statistics.hidden, &statistics.filtered, &statistics.allocations}) {
     if (!GetFixed64(&from, counter)) return MalformedMerge("too short");
   }
   if (!load.DecodeFrom(&from)) return MalformedMerge("its load is malformed");

@@ -34,7 +34,8 @@ class Merge {
         pace_(pace),
         statistics_(statistics),
         input_(options, runs, read_options, queue_pairs),
-        rule_(comparator_, options.snapshots, &options.older),
+        tombstones_(comparator_, options.tombstones),
+        rule_(comparator_, options.snapshots, &options.older, &tombstones_),
         writer_(options, runs, ExpectedImageBytes(runs), output, statistics) {}
 
   Status Run() {
@@ -44,9 +45,10 @@ class Merge {
       told = statistics_->bytes_read;
       bool ended = false;
       DLSM_RETURN_IF_ERROR(MergeBatch(&ended));
-      if (ended) return writer_.Finish();
+      if (ended) break;
     }
     DLSM_RETURN_IF_ERROR(input_.status());
+    statistics_->hidden = rule_.hidden();
     return writer_.Finish();
   }
 
@@ -68,16 +70,42 @@ class Merge {
       ++statistics_->records_read;
       statistics_->bytes_read +=
           record.encoded().empty() ? key_.size() + record.value().size() : record.encoded().size();
-      if (rule_.Keep(key_, same)) {
-        DLSM_RETURN_IF_ERROR(writer_.Add(record, key_, kept_ && same));
-        kept_ = true;
-      } else if (!same) {
-        kept_ = false;
-      }
+      if (!same) kept_ = false;
+      if (rule_.Keep(key_, same)) DLSM_RETURN_IF_ERROR(Take(record, same));
       last_key_.swap(key_);
       input_.Next();
     }
     return Status::OK();
+  }
+
+  // Hands the record on, unless the filter has it removed and there is nothing left to hide.
+  Status Take(const TableIterator& record, bool same) {
+    if (options_.filter != nullptr && !same && IsForFilter(key_)) [[unlikely]] {
+      new_value_.clear();
+      bool changed = false;
+      const Slice user_key = ExtractUserKey(key_);
+      const bool removed = options_.filter->Filter(static_cast<int>(options_.level), user_key,
+                                                   record.value(), &new_value_, &changed);
+      if (removed || changed) {
+        ++statistics_->filtered;
+        if (removed && !rule_.KeepsDeletion(user_key)) return Status::OK();
+        const SequenceNumber sequence = TrailerSequence(ExtractTrailer(key_));
+        changed_key_.assign(user_key.data(), user_key.size());
+        PutFixed64(&changed_key_,
+                   PackTrailer(sequence, removed ? ValueType::kDeletion : ValueType::kValue));
+        kept_ = true;
+        return writer_.AddChanged(changed_key_, removed ? Slice() : Slice(new_value_));
+      }
+    }
+    DLSM_RETURN_IF_ERROR(writer_.Add(record, key_, kept_ && same));
+    kept_ = true;
+    return Status::OK();
+  }
+
+  bool IsForFilter(const Slice& internal_key) const {
+    const uint64_t trailer = ExtractTrailer(internal_key);
+    return TrailerType(trailer) == ValueType::kValue &&
+           TrailerSequence(trailer) > options_.filter_above;
   }
 
   // Builders rely on the order, and the inputs are only bytes that someone wrote.
@@ -96,11 +124,15 @@ class Merge {
   MergePace* const pace_;
   MergeStatistics* const statistics_;
   MergeInput input_;
+  const RangeTombstones tombstones_;
   VersionRule rule_;
   MergeWriter writer_;
   std::string key_;       // Of the current record.
   std::string last_key_;  // Of the one before.
-  bool kept_ = false;     // A version of the last key was kept.
+  bool kept_ = false;     // A version of the key was kept.
+  // Of the filter.
+  std::string new_value_;
+  std::string changed_key_;
 };
 
 }  // namespace

@@ -2,7 +2,8 @@
 //
 // Merges runs of tables into new tables, in internal key order:
 //   1. Of each user key the versions go that nobody needs any more (version_rule.h).
-//   2. The output is cut at cut points, at a cut candidate behind half a table, and where a table
+//   2. The compaction filter is asked about the others (compaction_filter.h).
+//   3. The output is cut at cut points, at a cut candidate behind half a table, and where a table
 //      would exceed its byte limit.
 #pragma once
 
@@ -11,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "dLSM/compaction_filter.h"
 #include "dLSM/status.h"
+#include "table/range_tombstones.h"
 #include "table/table_builder.h"
 #include "table/table_reader.h"
 #include "table/version_rule.h"
@@ -23,6 +26,15 @@ struct MergeOptions {
   std::vector<SequenceNumber> snapshots;  // Live ones, ascending.
   // What tables older than all inputs may hold: sorted by `smallest`, disjoint.
   std::vector<KeyRange> older;
+  // Those that overlap the inputs, as RangeTombstones wants them. They were read before
+  // `snapshots`.
+  std::vector<RangeFragment> tombstones;
+  // As the outputs' metas are to say.
+  SequenceNumber tombstones_applied = 0;
+  // Null: none. It is told the level of the outputs.
+  std::shared_ptr<const CompactionFilter> filter;
+  SequenceNumber filter_above = 0;  // It is asked about newer versions only: no snapshot sees them.
+  uint32_t level = 0;
   // Only user keys in [begin, end) are merged; each bound may be absent.
   bool has_begin = false;
   bool has_end = false;
@@ -44,6 +56,8 @@ struct MergeStatistics {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;  // Of images.
   uint64_t micros = 0;
+  uint64_t hidden = 0;       // Records that range tombstones have hidden.
+  uint64_t filtered = 0;     // Records that the compaction filter has removed or changed.
   uint64_t allocations = 0;  // Made for the outputs, on a memory node.
 };
 

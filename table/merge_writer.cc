@@ -33,7 +33,20 @@ Status MergeWriter::Add(const TableIterator& record, const Slice& key, bool same
     split_ = false;
   }
   Enqueue(record, key);
-  // Too much for one table: no need to gather more.
+  return WriteIfTooMuch();
+}
+
+Status MergeWriter::AddChanged(const Slice& internal_key, const Slice& value) {
+  DLSM_RETURN_IF_ERROR(WritePending());
+  split_ = false;
+  Pending& pending = NewPending(internal_key.size(), value.size());
+  pending.encoded.clear();
+  KeepCopy(internal_key, value, &pending);
+  return WriteIfTooMuch();
+}
+
+// Too much for one table: no need to gather more.
+Status MergeWriter::WriteIfTooMuch() {
   if (pending_bytes_bound_ > table_bytes_max_) [[unlikely]] {
     DLSM_RETURN_IF_ERROR(WritePending());
     split_ = true;
@@ -46,13 +59,25 @@ Status MergeWriter::Finish() {
   return builder_ == nullptr ? Status::OK() : CloseTable(/*next=*/nullptr);
 }
 
-void MergeWriter::Enqueue(const TableIterator& record, const Slice& key) {
+MergeWriter::Pending& MergeWriter::NewPending(size_t internal_key_bytes, size_t value_bytes) {
   if (pending_count_ == pending_.size()) pending_.push_back(std::make_unique<Pending>());
   Pending& pending = *pending_[pending_count_++];
+  pending.bytes_bound = empty_table_->RecordBytesBound(internal_key_bytes, value_bytes);
+  pending_bytes_bound_ += pending.bytes_bound;
+  return pending;
+}
+
+void MergeWriter::KeepCopy(const Slice& internal_key, const Slice& value, Pending* pending) {
+  pending->copy.assign(internal_key.data(), internal_key.size());
+  pending->copy.append(value.data(), value.size());
+  pending->internal_key = Slice(pending->copy.data(), internal_key.size());
+  pending->value = Slice(pending->copy.data() + internal_key.size(), value.size());
+}
+
+void MergeWriter::Enqueue(const TableIterator& record, const Slice& key) {
+  Pending& pending = NewPending(key.size(), record.value().size());
   pending.encoded = record.encoded();
   pending.value = record.value();
-  pending.bytes_bound = empty_table_->RecordBytesBound(key.size(), pending.value.size());
-  pending_bytes_bound_ += pending.bytes_bound;
   std::string& copy = pending.copy;
   if (record.stable()) {
     copy.assign(key.data(), key.size());
@@ -70,10 +95,7 @@ void MergeWriter::Enqueue(const TableIterator& record, const Slice& key) {
     pending.internal_key = moved(internal_key);
     pending.value = moved(pending.value);
   } else {  // A record without an encoding still has a key and a value.
-    copy.assign(internal_key.data(), internal_key.size());
-    copy.append(pending.value.data(), pending.value.size());
-    pending.internal_key = Slice(copy.data(), internal_key.size());
-    pending.value = Slice(copy.data() + internal_key.size(), pending.value.size());
+    KeepCopy(internal_key, pending.value, &pending);
   }
 }
 
@@ -143,6 +165,7 @@ Status MergeWriter::CloseTable(const Slice* next) {
   std::string resident;
   DLSM_RETURN_IF_ERROR(builder_->Finish(&meta, &resident));
   bounds_.Set(builder_->edges(), next, &meta);
+  meta.tombstones_applied = options_.tombstones_applied;
   builder_.reset();
   sink_.reset();
   statistics_->bytes_written += meta.image.bytes;

@@ -28,6 +28,9 @@ class MergeWriter {
   // In internal key order. `key`: the record's, which is looked at instead of the record's own.
   // `same`: the user key is that of the call before.
   Status Add(const TableIterator& record, const Slice& key, bool same);
+  // Likewise, in place of a record whose user key is not that of the call before. The arguments
+  // need not stay.
+  Status AddChanged(const Slice& internal_key, const Slice& value);
   // Ends the last table. To be called once, last.
   Status Finish();
 
@@ -42,6 +45,10 @@ class MergeWriter {
   };
 
   void Enqueue(const TableIterator& record, const Slice& key);
+  // The next one of pending_.
+  Pending& NewPending(size_t internal_key_bytes, size_t value_bytes);
+  static void KeepCopy(const Slice& internal_key, const Slice& value, Pending* pending);
+  Status WriteIfTooMuch();
   Status WritePending();
   Status Write(const Pending& record, bool same);
   // Whether one of `keys`, from the one at *next on, is at or before `user_key`; *next goes behind

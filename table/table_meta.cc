@@ -6,6 +6,8 @@ namespace dlsm {
 namespace {
 
 constexpr uint32_t kFormatVersion = 1;
+// Where range tombstones have been applied.
+constexpr uint32_t kFormatVersionApplied = 2;
 
 Status MalformedMeta(const char* what) { return Status::Corruption("table meta", what); }
 
@@ -30,7 +32,8 @@ Status CheckSizes(const TableMeta& meta) {
   }
   if (meta.entries > 0 && meta.data_bytes == 0) return MalformedMeta("entries without data");
   if (meta.deletions > meta.entries) return MalformedMeta("more deletions than entries");
-  if (meta.sequence_min > meta.sequence_max || meta.sequence_max > kSequenceNumberMax) {
+  if (meta.sequence_min > meta.sequence_max || meta.sequence_max > kSequenceNumberMax ||
+      meta.tombstones_applied > kSequenceNumberMax) {
     return MalformedMeta("sequence numbers out of range");
   }
   return Status::OK();
@@ -40,9 +43,10 @@ Status CheckSizes(const TableMeta& meta) {
 
 // | version: 4 | number: 8 | format: 4 | node: 4 | region: 4 | offset: 8 | image bytes: 8 |
 // | data bytes: 8 | index bytes: 8 | filter bytes: 8 | entries: 8 | deletions: 8 |
-// | sequence min: 8 | sequence max: 8 | smallest, largest: as the list has its keys |
+// | sequence min: 8 | sequence max: 8 | version 2: tombstones applied: 8 |
+// | smallest, largest: as the list has its keys |
 void TableMeta::EncodeTo(std::string* to, KeyWriter* keys) const {
-  PutFixed32(to, kFormatVersion);
+  PutFixed32(to, tombstones_applied == 0 ? kFormatVersion : kFormatVersionApplied);
   PutFixed64(to, number);
   PutFixed32(to, static_cast<uint32_t>(format));
   PutFixed32(to, static_cast<uint32_t>(image.node));
@@ -51,6 +55,7 @@ void TableMeta::EncodeTo(std::string* to, KeyWriter* keys) const {
                                entries, deletions, sequence_min, sequence_max}) {
     PutFixed64(to, field);
   }
+  if (tombstones_applied != 0) PutFixed64(to, tombstones_applied);
   keys->Put(smallest, to);
   keys->Put(largest, to);
 }
@@ -59,7 +64,7 @@ Status TableMeta::DecodeFrom(Slice* from, KeyReader* keys) {
   uint32_t version = 0;
   uint32_t format_number = 0;
   if (!GetFixed32(from, &version)) return MalformedMeta("too short");
-  if (version != kFormatVersion)
+  if (version != kFormatVersion && version != kFormatVersionApplied)
     return MalformedMeta("unknown version: written by another release");
   if (!GetFixed64(from, &number) || !GetFixed32(from, &format_number) || !GetSpan(from, &image)) {
     return MalformedMeta("too short");
@@ -67,6 +72,10 @@ Status TableMeta::DecodeFrom(Slice* from, KeyReader* keys) {
   for (uint64_t* field : {&data_bytes, &index_bytes, &filter_bytes, &entries, &deletions,
                           &sequence_min, &sequence_max}) {
     if (!GetFixed64(from, field)) return MalformedMeta("too short");
+  }
+  tombstones_applied = 0;
+  if (version == kFormatVersionApplied && !GetFixed64(from, &tombstones_applied)) {
+    return MalformedMeta("too short");
   }
   if (!keys->Get(from, &smallest) || !keys->Get(from, &largest)) {
     return MalformedMeta("too short, or its keys are too long");

@@ -28,6 +28,8 @@ struct TableMeta {
   uint64_t deletions = 0;
   SequenceNumber sequence_min = 0;
   SequenceNumber sequence_max = 0;
+  // Range tombstones with numbers up to this one hide nothing in the table: what they hid is gone.
+  SequenceNumber tombstones_applied = 0;
   std::string smallest;  // Internal keys between which all others are, see table_bounds.h.
   std::string largest;
 

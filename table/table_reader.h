@@ -80,15 +80,18 @@ enum class LookupState : uint8_t { kAbsent, kFound, kDeleted };
 
 struct LookupResult {
   // What the newest visible version says of its key. A deletion hides all older versions as a value
-  // does.
+  // does, and so does one that a range tombstone hides.
   void Set(uint64_t trailer, const Slice& version_value) {
-    state = TrailerType(trailer) == ValueType::kValue ? LookupState::kFound : LookupState::kDeleted;
     sequence = TrailerSequence(trailer);
+    const bool found = TrailerType(trailer) == ValueType::kValue && sequence >= hidden_below;
+    state = found ? LookupState::kFound : LookupState::kDeleted;
     value = version_value;
   }
 
   LookupState state = LookupState::kAbsent;
   SequenceNumber sequence = 0;
+  // The number of the newest range tombstone that covers the key: older versions are hidden.
+  SequenceNumber hidden_below = 0;
   Slice value;                         // Into the fetched bytes, or into *holder.
   std::shared_ptr<const void> holder;  // Keeps `value` alive where that is not the fetched bytes.
   bool in_scratch = false;  // `value` lies in the thread's scratch, until its next lookup.

@@ -19,6 +19,17 @@ bool VersionRule::OlderMayHold(const Slice& user_key) {
          comparator_.CompareUserKeys(older[at_older_].smallest, user_key) <= 0;
 }
 
+// The oldest of the newer tombstones is the one that is in this stripe, if any is.
+bool VersionRule::IsHidden(const Slice& internal_key, size_t stripe) {
+  const SequenceNumber sequence = TrailerSequence(ExtractTrailer(internal_key));
+  SequenceNumber hides = 0;
+  for (const SequenceNumber tombstone : tombstones_->At(ExtractUserKey(internal_key))) {
+    if (tombstone <= sequence) break;
+    hides = tombstone;
+  }
+  return hides != 0 && StripeOf(hides) == stripe;
+}
+
 void KeepDecidingSnapshots(SequenceNumber least, SequenceNumber most,
                            std::vector<SequenceNumber>* snapshots) {
   snapshots->erase(std::lower_bound(snapshots->begin(), snapshots->end(), most), snapshots->end());

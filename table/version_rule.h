@@ -12,17 +12,23 @@
 //   2. A deletion goes if it lies in stripe 0, so that every reader sees it, and no older table or
 //      memtable that is not at hand can hold the key. Then it has nothing left to hide: the
 //      versions at hand that it hides are in stripe 0 too and go by rule 1.
+//   3. A version goes if a newer range tombstone of its stripe covers its key (range_tombstones.h).
+//
+// The tombstones were read before the list of snapshots was: a snapshot that is missing there sees
+// all of them.
 //
 // A merge knows by the version of the tree what older tables may hold. A flush does not: memtables
 // older than its own may still be on their way. So its deletions stay.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "table/internal_key.h"
+#include "table/range_tombstones.h"
 
 namespace dlsm {
 
@@ -36,10 +42,13 @@ struct KeyRange {
 class VersionRule {
  public:
   // `snapshots`: live ones, ascending. `older`: what may hold versions older than all that are at
-  // hand, sorted by `smallest`, disjoint; null: anything may. Both outlive the rule.
+  // hand, sorted by `smallest`, disjoint; null: anything may. `tombstones`: null: there are none.
+  // All outlive the rule.
   VersionRule(const InternalKeyComparator& comparator, std::span<const SequenceNumber> snapshots,
-              const std::vector<KeyRange>* older)
-      : comparator_(comparator), snapshots_(snapshots), older_(older) {}
+              const std::vector<KeyRange>* older, const RangeTombstones* tombstones = nullptr)
+      : comparator_(comparator), snapshots_(snapshots), older_(older) {
+    if (tombstones != nullptr && !tombstones->empty()) tombstones_.emplace(comparator, *tombstones);
+  }
 
   // Whether this version stays. `same`: its user key is that of the call before.
   bool Keep(const Slice& internal_key, bool same) {
@@ -47,10 +56,20 @@ class VersionRule {
     const size_t stripe = StripeOf(TrailerSequence(trailer));
     if (same && stripe == stripe_) return false;
     stripe_ = stripe;
-    if (TrailerType(trailer) != ValueType::kDeletion || stripe != 0) [[likely]]
+    if (tombstones_.has_value() && IsHidden(internal_key, stripe)) [[unlikely]] {
+      ++hidden_;
+      return false;
+    }
+    if (TrailerType(trailer) != ValueType::kDeletion) [[likely]]
       return true;
-    return older_ == nullptr || OlderMayHold(ExtractUserKey(internal_key));
+    return KeepsDeletion(ExtractUserKey(internal_key));
   }
+  // Rule 2, for the version that Keep() was asked about last, if that became a deletion.
+  bool KeepsDeletion(const Slice& user_key) {
+    return stripe_ != 0 || older_ == nullptr || OlderMayHold(user_key);
+  }
+  // How many versions rule 3 has dropped.
+  uint64_t hidden() const { return hidden_; }
 
  private:
   size_t StripeOf(SequenceNumber sequence) const {
@@ -58,10 +77,13 @@ class VersionRule {
   }
   size_t StripeAmongSnapshots(SequenceNumber sequence) const;
   bool OlderMayHold(const Slice& user_key);
+  bool IsHidden(const Slice& internal_key, size_t stripe);
 
   const InternalKeyComparator comparator_;
   const std::span<const SequenceNumber> snapshots_;
   const std::vector<KeyRange>* const older_;
+  std::optional<RangeTombstoneCursor> tombstones_;
+  uint64_t hidden_ = 0;
   size_t stripe_ = 0;    // Of the last version.
   size_t at_older_ = 0;  // The first of *older_ that is not before the last key asked for.
 };

@@ -45,6 +45,8 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.merge.calls",
     "dlsm.merge.allocations",
     "dlsm.merge.tables",
+    "dlsm.merge.hidden",
+    "dlsm.merge.filtered",
     "dlsm.merges.in.place",
     "dlsm.merges.for.reads",
     "dlsm.merges.down.for.reads",

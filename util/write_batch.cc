@@ -36,6 +36,19 @@ void AddUpdate(std::string* rep, const Append& append) {
   AddToCount(rep, 1);
 }
 
+// An update of a key and something with it.
+void AddPair(std::string* rep, UpdateType type, const Slice& key, const Slice& other) {
+  if (!CanCount(*rep, 1) || !Fits(key) || !Fits(other)) {
+    rep->push_back(static_cast<char>(WriteBatchReader::kTooLarge));
+    return;
+  }
+  AddUpdate(rep, [&] {
+    rep->push_back(static_cast<char>(type));
+    PutLengthPrefixed(rep, key);
+    PutLengthPrefixed(rep, other);
+  });
+}
+
 }  // namespace
 
 WriteBatch::WriteBatch() { Clear(); }
@@ -57,15 +70,7 @@ size_t WriteBatch::ApproximateSize() const { return rep_.size(); }
 uint32_t WriteBatch::Count() const { return DecodeFixed32(rep_.data()); }
 
 void WriteBatch::Put(const Slice& key, const Slice& value) {
-  if (!CanCount(rep_, 1) || !Fits(key) || !Fits(value)) {
-    rep_.push_back(static_cast<char>(WriteBatchReader::kTooLarge));
-    return;
-  }
-  AddUpdate(&rep_, [&] {
-    rep_.push_back(static_cast<char>(UpdateType::kPut));
-    PutLengthPrefixed(&rep_, key);
-    PutLengthPrefixed(&rep_, value);
-  });
+  AddPair(&rep_, UpdateType::kPut, key, value);
 }
 
 void WriteBatch::Delete(const Slice& key) {
@@ -77,6 +82,10 @@ void WriteBatch::Delete(const Slice& key) {
     rep_.push_back(static_cast<char>(UpdateType::kDelete));
     PutLengthPrefixed(&rep_, key);
   });
+}
+
+void WriteBatch::DeleteRange(const Slice& begin, const Slice& end) {
+  AddPair(&rep_, UpdateType::kDeleteRange, begin, end);
 }
 
 void WriteBatch::Append(const WriteBatch& source) {
@@ -97,10 +106,17 @@ Status WriteBatch::Iterate(Handler* handler) const {
   Slice key;
   Slice value;
   while (reader.Next(&type, &key, &value)) {
-    if (type == UpdateType::kPut) {
-      handler->Put(key, value);
-    } else {
-      handler->Delete(key);
+    switch (type) {
+      case UpdateType::kPut:
+        handler->Put(key, value);
+        break;
+      case UpdateType::kDelete:
+        handler->Delete(key);
+        break;
+      case UpdateType::kDeleteRange:
+        if (handler->DeleteRange(key, value)) break;
+        return Status::InvalidArgument("the batch deletes a range, of which the handler knows not",
+                                       "override WriteBatch::Handler::DeleteRange()");
     }
   }
   return reader.status();

@@ -13,7 +13,7 @@
 namespace dlsm {
 
 // Part of the batch's format; the values are those of the table format's ValueType.
-enum class UpdateType : uint8_t { kDelete = 0, kPut = 1 };
+enum class UpdateType : uint8_t { kDelete = 0, kPut = 1, kDeleteRange = 2 };
 
 class WriteBatchReader {
  public:
@@ -34,20 +34,23 @@ class WriteBatchReader {
 
   // What the header says; status() tells whether it is true, once Next() has returned false.
   uint32_t count() const { return count_; }
+  // Stands for an update whose key or value has 4 GiB or more, or for those that would have been
+  // more than the header can count. What follows it is not looked at.
+  static constexpr uint8_t kTooLarge = 0xff;
   // Of all updates: keys, values, and what the encoding adds.
   size_t payload_bytes() const { return payload_bytes_; }
 
   // False at the end, and where the bytes are damaged: see status(). *value is empty for a
-  // deletion.
+  // deletion, and the range's end where a range is deleted.
   bool Next(UpdateType* type, Slice* key, Slice* value) {
     if (rest_.empty()) return false;
     const auto tag = static_cast<uint8_t>(rest_[0]);
-    if (tag > static_cast<uint8_t>(UpdateType::kPut)) return false;
+    if (tag > static_cast<uint8_t>(UpdateType::kDeleteRange)) return false;
     rest_.remove_prefix(1);
     *type = static_cast<UpdateType>(tag);
     value->clear();
     if (!GetLengthPrefixed(&rest_, key) ||
-        (*type == UpdateType::kPut && !GetLengthPrefixed(&rest_, value))) {
+        (*type != UpdateType::kDelete && !GetLengthPrefixed(&rest_, value))) {
       damaged_ = true;
       rest_.clear();
       return false;
@@ -61,11 +64,6 @@ class WriteBatchReader {
   Status status() const;
 
  private:
-  friend class WriteBatch;
-  // Stands for an update whose key or value has 4 GiB or more, or for those that would have been
-  // more than the header can count. What follows it is not looked at.
-  static constexpr uint8_t kTooLarge = 0xff;
-
   uint32_t count_ = 0;
   uint32_t seen_ = 0;
   size_t payload_bytes_ = 0;

@@ -17,6 +17,8 @@ constexpr std::array<uint64_t, kOperationCount> kWeights = {350, 60, 120, 230, 7
 // Of writes.
 constexpr uint64_t kSyncOneIn = 200;
 constexpr uint64_t kNoSlowdownOneIn = 20;
+constexpr uint64_t kRangeOneIn = 4;    // Deletions that delete a range.
+constexpr uint64_t kReplaceOneIn = 8;  // Puts of a batch before which it deletes the key.
 
 }  // namespace
 
@@ -163,11 +165,22 @@ Status Worker::Put(DB* db) {
   last_ += fmt::format(" of key {} version {}", key, version);
   const std::string bytes = space_->KeyBytes(key);
   const WriteOptions options = DrawWriteOptions();
+  const bool as_range = random_.OneIn(kRangeOneIn);
   return WriteVersions({{key, version}}, options, [&] {
-    return space_->IsDeletion(key, version)
-               ? db->Delete(options, bytes)
-               : db->Put(options, bytes, space_->ValueBytes(key, version));
+    if (!space_->IsDeletion(key, version)) {
+      return db->Put(options, bytes, space_->ValueBytes(key, version));
+    }
+    return as_range ? db->DeleteRange(options, space_->LowerBound(key), space_->LowerBound(key + 1))
+                    : db->Delete(options, bytes);
   });
+}
+
+void Worker::DeleteIn(WriteBatch* batch, uint64_t key) {
+  if (random_.OneIn(kRangeOneIn)) {
+    batch->DeleteRange(space_->LowerBound(key), space_->LowerBound(key + 1));
+  } else {
+    batch->Delete(space_->KeyBytes(key));
+  }
 }
 
 // Several keys, some of them more than once: the last of these counts.
@@ -182,7 +195,7 @@ Status Worker::Batch(DB* db) {
     const uint32_t version = state_->Start(key);
     written.emplace_back(key, version);
     if (space_->IsDeletion(key, version)) {
-      batch.Delete(space_->KeyBytes(key));
+      DeleteIn(&batch, key);
     } else {
       batch.Put(space_->KeyBytes(key), space_->ValueBytes(key, version));
     }
@@ -199,11 +212,10 @@ Status Worker::WriteGroup(DB* db, uint64_t group, const WriteOptions& options) {
   for (uint64_t i = 0; i < KeySpace::kGroupKeys; ++i) {
     const uint64_t key = space_->KeyOf(group, i);
     written.emplace_back(key, version);
-    if (space_->IsDeletion(key, version)) {
-      batch.Delete(space_->KeyBytes(key));
-    } else {
-      batch.Put(space_->KeyBytes(key), space_->ValueBytes(key, version));
-    }
+    const bool is_deletion = space_->IsDeletion(key, version);
+    // No reader sees the key without a value between the two.
+    if (is_deletion || random_.OneIn(kReplaceOneIn)) DeleteIn(&batch, key);
+    if (!is_deletion) batch.Put(space_->KeyBytes(key), space_->ValueBytes(key, version));
   }
   return WriteVersions(written, options, [&] { return db->Write(options, &batch); });
 }

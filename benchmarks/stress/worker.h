@@ -120,6 +120,8 @@ class Worker {
   template <typename Write>
   Status WriteVersions(const Versions& versions, const WriteOptions& options, const Write& write);
   Status Put(DB* db);
+  // Deletes the key, by itself or as a range without others.
+  void DeleteIn(WriteBatch* batch, uint64_t key);
   Status Batch(DB* db);
   Status WriteGroup(DB* db, uint64_t group, const WriteOptions& options);
   Status Get(DB* db);

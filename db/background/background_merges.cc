@@ -35,7 +35,10 @@ MergeChooser::Situation Background::SituationLocked(const Version& version) cons
 std::optional<MergePick> Background::PickLocked(bool for_reads) {
   if (adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
-  return chooser_.Next(SituationLocked(*version), for_reads);
+  std::optional<MergePick> pick = chooser_.Next(SituationLocked(*version), for_reads);
+  if (pick.has_value() || !tree_->TombstonesPress()) return pick;
+  chooser_.policy().SetSnapshots(snapshots_->List());
+  return chooser_.policy().PickForTombstones(*version, busy_);
 }
 
 // An error stays with the heartbeat, which meets it too.
@@ -52,6 +55,11 @@ std::optional<MergePick> Background::PickWhileIdleLocked() {
   if (!wanted || adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   std::optional<MergePick> pick = chooser_.policy().PickWhileIdle(*version, busy_);
+  if (!pick.has_value() && version->tombstones() != nullptr) {
+    chooser_.policy().SetSnapshots(snapshots_->List());
+    pick = chooser_.policy().PickForTombstones(*version, busy_);
+    if (pick.has_value()) pick->cause = MergeCause::kIdle;
+  }
   const bool fits = pick.has_value() &&
                     (pick->trivial_move || RoomLeftLocked(*version).Fits(2 * pick->input_bytes()));
   return fits ? std::move(pick) : std::nullopt;
@@ -221,7 +229,11 @@ Status Background::Merge(const MergePick& pick, Runner runner) {
                                .cancelled = by_caller ? stopping_ : threads_end_,
                                .scheduler = scheduler_,
                                .in_this_thread = by_caller && callers_->own_code()};
-    DLSM_RETURN_IF_ERROR(RunMerge(context, pick, snapshots_->List(), &outcome));
+    // In this order: a snapshot that is not listed sees all of these tombstones.
+    const std::shared_ptr<const RangeTombstones> tombstones =
+        tree_->views().Current()->version->tombstones();
+    port::SyncPoint("merge: tombstones read");
+    DLSM_RETURN_IF_ERROR(RunMerge(context, pick, tombstones.get(), snapshots_->List(), &outcome));
   }
   const MergeStatistics& statistics = outcome.statistics;
   const uint64_t tables = outcome.tables.size();
@@ -251,6 +263,8 @@ Status Background::Merge(const MergePick& pick, Runner runner) {
   counters.Add(Ticker::kMergeCalls, outcome.calls);
   counters.Add(Ticker::kMergeAllocations, statistics.allocations);
   counters.Add(Ticker::kMergeTables, tables);
+  if (statistics.hidden > 0) counters.Add(Ticker::kMergeHidden, statistics.hidden);
+  if (statistics.filtered > 0) counters.Add(Ticker::kMergeFiltered, statistics.filtered);
   return Status::OK();
 }
 
@@ -351,6 +365,7 @@ Status Background::CompactLevel(size_t level, const Slice* begin, const Slice* e
     port::MutexLock lock(mutex_);
     manual.level = level;
     manual.scope = ManualScope{begin, end, /*made_before=*/new_table_number_()};
+    manual.scope.rewrites = config_.merge.filter != nullptr;
     manual_levels_.push_back(&manual);
   }
   const Status status = MergeLevel(level, &manual);
@@ -402,6 +417,7 @@ Status Background::BeginStep(size_t level, ManualLevel* manual, std::optional<Me
   }
   if (*done) return Status::OK();
   if (pick->has_value()) {
+    if (manual->scope.rewrites) (*pick)->trivial_move = false;
     MarkBusyLocked(&**pick);
     manual->own = &**pick;
   } else if (!callers_->own_code()) {

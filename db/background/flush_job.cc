@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "db/nodes/flush_room.h"
@@ -25,10 +26,12 @@ bool IsSameKey(const InternalKeyComparator& comparator, const Slice& a, const Sl
 class FlushWriter {
  public:
   // Tables have up to `table_bytes`; but for the last one, fragments end at `fragment_bytes`.
+  // Their metas say that tombstones with numbers up to `applied` have been applied.
   FlushWriter(const TableStore& store, RemoteTableWriter* output, uint64_t table_bytes,
-              uint64_t fragment_bytes)
+              uint64_t fragment_bytes, SequenceNumber applied)
       : store_(store),
         output_(output),
+        applied_(applied),
         table_bytes_(table_bytes),
         next_bytes_(table_bytes),
         fragment_bytes_(fragment_bytes),
@@ -58,6 +61,7 @@ class FlushWriter {
     std::string resident;
     DLSM_RETURN_IF_ERROR(builder_->Finish(&meta, &resident));
     bounds_.Set(builder_->edges(), next, &meta);
+    meta.tombstones_applied = applied_;
     builder_.reset();
     sink_.reset();
     return output_->TableDone(std::move(meta), resident);
@@ -85,6 +89,7 @@ class FlushWriter {
 
   const TableStore& store_;
   RemoteTableWriter* const output_;
+  const SequenceNumber applied_;
   const uint64_t table_bytes_;
   uint64_t next_bytes_;  // Of the next table, if there is such a piece.
   const uint64_t fragment_bytes_;
@@ -99,10 +104,11 @@ class FlushWriter {
 
 // `next` is asked for one entry after the other, in order, and returns false at the end. The key of
 // an entry stays where it is until `next` has been called twice more. `usage`: about what memory
-// all entries have.
+// all entries have. `tombstones`: null: there are none among the entries.
 template <typename Next>
 Status WriteEntries(uint64_t usage, Next next, const std::vector<SequenceNumber>& snapshots,
-                    const TableStore& store, PlacedMemory::WhenFull when_full,
+                    const RangeTombstones* tombstones, const TableStore& store,
+                    PlacedMemory::WhenFull when_full,
                     const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome) {
   RemoteTableWriter output(&store, Purpose::kFlush, when_full, new_table_number);
   // A large batch may have made the memtable larger than any table may be: then one more follows.
@@ -110,19 +116,24 @@ Status WriteEntries(uint64_t usage, Next next, const std::vector<SequenceNumber>
   const uint64_t usage_of_each = usage / store.memory()->scatter_width();
   // A memtable needs more than a table for the same records, so that fragments even out below it.
   FlushWriter writer(store, &output, std::min(TableBytesFor(usage_of_each), table_bytes_max),
-                     usage_of_each - usage_of_each / 6);
+                     usage_of_each - usage_of_each / 6,
+                     tombstones == nullptr ? 0 : AppliedUpTo(tombstones->newest(), snapshots));
   Slice internal_key;
   Slice value;
   Slice user_key;  // Of the entry before.
   bool first = true;
+  bool kept = false;  // A version of the key has been added.
   // Memtables older than this one may still be on their way: so deletions stay.
-  VersionRule rule(store.comparator(), snapshots, /*older=*/nullptr);
+  VersionRule rule(store.comparator(), snapshots, /*older=*/nullptr, tombstones);
   while (next(&internal_key, &value)) {
     const bool same_key =
         !first && IsSameKey(store.comparator(), user_key, ExtractUserKey(internal_key));
     user_key = ExtractUserKey(internal_key);
-    if (rule.Keep(internal_key, same_key)) [[likely]]
-      DLSM_RETURN_IF_ERROR(writer.Add(internal_key, value, same_key));
+    if (!same_key) kept = false;
+    if (rule.Keep(internal_key, same_key)) [[likely]] {
+      DLSM_RETURN_IF_ERROR(writer.Add(internal_key, value, /*same_key=*/kept));
+      kept = true;
+    }
     first = false;
   }
   DLSM_RETURN_IF_ERROR(writer.FinishTable(/*next=*/nullptr));
@@ -151,18 +162,26 @@ Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>
     *value = entries->value();
     return true;
   };
-  return WriteEntries(memtable.MemoryUsage(), next, snapshots, store, when_full, new_table_number,
-                      outcome);
+  std::optional<RangeTombstones> tombstones;
+  if (!memtable.ranges().empty()) {
+    tombstones.emplace(
+        store.comparator(),
+        RangeTombstones::Fragments(store.comparator(), /*older=*/nullptr,
+                                   memtable.ranges().List(kSequenceNumberMax), snapshots));
+  }
+  return WriteEntries(memtable.MemoryUsage(), next, snapshots,
+                      tombstones.has_value() ? &*tombstones : nullptr, store, when_full,
+                      new_table_number, outcome);
 }
 
 // Nothing is visible yet, so no snapshot keeps older versions.
-Status FlushReplayed(ReplayedEntries::Piece* piece, const TableStore& store,
-                     PlacedMemory::WhenFull when_full,
+Status FlushReplayed(ReplayedEntries::Piece* piece, const RangeTombstones* tombstones,
+                     const TableStore& store, PlacedMemory::WhenFull when_full,
                      const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome) {
   return WriteEntries(
       piece->bytes(),
       [piece](Slice* internal_key, Slice* value) { return piece->Next(internal_key, value); },
-      /*snapshots=*/{}, store, when_full, new_table_number, outcome);
+      /*snapshots=*/{}, tombstones, store, when_full, new_table_number, outcome);
 }
 
 }  // namespace dlsm

@@ -18,15 +18,17 @@ struct FlushOutcome {
   uint64_t bytes = 0;
 };
 
-// The memtable is complete. Versions that none of `snapshots` (ascending) sees are left out.
-// `when_full`: where the tables go if memory nodes grant nothing.
+// The memtable is complete. Versions that none of `snapshots` (ascending) sees are left out,
+// whether newer versions shadow them or range tombstones of the memtable hide them. `when_full`:
+// where the tables go if memory nodes grant nothing.
 Status FlushMemtable(const Memtable& memtable, const std::vector<SequenceNumber>& snapshots,
                      const TableStore& store, PlacedMemory::WhenFull when_full,
                      const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome);
 
 // Likewise, entries that were in a log and are not in tables yet. The piece has not been read.
-Status FlushReplayed(ReplayedEntries::Piece* piece, const TableStore& store,
-                     PlacedMemory::WhenFull when_full,
+// `tombstones`: those of the log; null: there are none.
+Status FlushReplayed(ReplayedEntries::Piece* piece, const RangeTombstones* tombstones,
+                     const TableStore& store, PlacedMemory::WhenFull when_full,
                      const std::function<uint64_t()>& new_table_number, FlushOutcome* outcome);
 
 }  // namespace dlsm

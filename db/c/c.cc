@@ -172,6 +172,16 @@ void dlsm_delete(dlsm_t* db, const dlsm_writeoptions_t* options, const char* key
   });
 }
 
+void dlsm_delete_range(dlsm_t* db, const dlsm_writeoptions_t* options, const char* begin,
+                       size_t beginlen, const char* end, size_t endlen, char** errptr) {
+  Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(CheckWrite(db, options));
+    DLSM_RETURN_IF_ERROR(CheckBytes(begin, beginlen, "begin"));
+    DLSM_RETURN_IF_ERROR(CheckBytes(end, endlen, "end"));
+    return db->db->DeleteRange(options->options, ToSlice(begin, beginlen), ToSlice(end, endlen));
+  });
+}
+
 void dlsm_write(dlsm_t* db, const dlsm_writeoptions_t* options, dlsm_writebatch_t* batch,
                 char** errptr) {
   Fails(errptr, [&] {

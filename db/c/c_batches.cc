@@ -39,6 +39,16 @@ void dlsm_writebatch_delete(dlsm_writebatch_t* batch, const char* key, size_t ke
     return Status::OK();
   });
 }
+void dlsm_writebatch_delete_range(dlsm_writebatch_t* batch, const char* begin, size_t beginlen,
+                                  const char* end, size_t endlen) {
+  if (batch == nullptr) return;
+  Keeping(&batch->failure, [&] {
+    DLSM_RETURN_IF_ERROR(CheckBytes(begin, beginlen, "begin"));
+    DLSM_RETURN_IF_ERROR(CheckBytes(end, endlen, "end"));
+    batch->batch.DeleteRange(ToSlice(begin, beginlen), ToSlice(end, endlen));
+    return Status::OK();
+  });
+}
 void dlsm_writebatch_append(dlsm_writebatch_t* destination, const dlsm_writebatch_t* source) {
   if (destination == nullptr) return;
   Keeping(&destination->failure, [&] {

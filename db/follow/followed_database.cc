@@ -303,7 +303,15 @@ Status FollowedDatabase::OpenPublication(const Publication& publication,
         },
         &manifest, &levels));
     if (levels.empty()) return Status::Corruption("malformed publication", "a shard has no level");
-    const auto version = std::make_shared<const Version>(context_.comparator, std::move(levels));
+    DLSM_RETURN_IF_ERROR(
+        RangeTombstones::CheckFragments(*context_.options->comparator, manifest.tombstones));
+    std::shared_ptr<const RangeTombstones> tombstones;
+    if (!manifest.tombstones.empty()) {
+      tombstones = std::make_shared<const RangeTombstones>(context_.comparator,
+                                                           std::move(manifest.tombstones));
+    }
+    const auto version = std::make_shared<const Version>(context_.comparator, std::move(levels),
+                                                         std::move(tombstones));
     DLSM_RETURN_IF_ERROR(version->CheckInvariants());
     const auto view = std::make_shared<ReadView>();
     view->active = no_memtable_;

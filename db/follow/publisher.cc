@@ -118,8 +118,9 @@ Status Publisher::PublishLocked(bool flush) {
   DLSM_RETURN_IF_ERROR(WithinMemory([&] {
     port::AllocationPoint("publication: to be written");
     for (size_t i = 0; i < parts_.trees.size(); ++i) {
-      publication.manifests.push_back(ManifestCodec::Encode(
-          parts_.trees[i]->Identity(next.slot.sequence), next.versions[i]->levels()));
+      publication.manifests.push_back(
+          ManifestCodec::Encode(parts_.trees[i]->Identity(next.slot.sequence, *next.versions[i]),
+                                next.versions[i]->levels()));
     }
     image = publication.Encode();
     return Status::OK();

@@ -42,6 +42,15 @@ Status DbImpl::Delete(const WriteOptions& options, const Slice& key) try {
   EndForLackOfMemory();
 }
 
+Status DbImpl::DeleteRange(const WriteOptions& options, const Slice& begin, const Slice& end) try {
+  DLSM_RETURN_IF_ERROR(CheckOpen());
+  WriteBatch range;
+  range.DeleteRange(begin, end);
+  return writer_->Write(options, range);
+} catch (const std::bad_alloc&) {
+  EndForLackOfMemory();
+}
+
 Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
   if (updates == nullptr) return NullArgument("updates");

@@ -113,7 +113,14 @@ Status DbImpl::ReplayLog(SequenceNumber* last) {
     return ForEachEntry(
         frame, [&](SequenceNumber sequence, ValueType type, const Slice& key, const Slice& value) {
           const size_t shard = only_ != nullptr ? 0 : map_.ShardOf(*options_.comparator, key);
-          replayed[shard]->Add(number, sequence, type, key, value);
+          if (type != ValueType::kRangeTombstone) {
+            replayed[shard]->Add(number, sequence, type, key, value);
+            return Status::OK();
+          }
+          const size_t to = only_ != nullptr ? 0 : map_.ShardOf(*options_.comparator, value);
+          for (size_t i = shard; i <= std::max(shard, to); ++i) {
+            replayed[i]->AddRange(number, sequence, key, value);
+          }
           return Status::OK();
         });
   };

@@ -106,6 +106,8 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = std::to_string(Sum(&Version::metadata_bytes));
   } else if (name == "dlsm.entries") {
     *value = std::to_string(Sum(&Version::entries));
+  } else if (name == "dlsm.range-tombstones") {
+    *value = std::to_string(Sum(&Version::tombstone_count));
   } else if (name == "dlsm.table-bytes") {
     *value = std::to_string(Sum(&Version::bytes));
   } else if (name == "dlsm.merge-load") {

@@ -207,6 +207,7 @@ Background::Config Shard::BackgroundConfig() const {
   config.merge.place = options.compaction_place;
   config.merge.table_bytes_max = TableBytesMax(options);
   config.merge.parts_max = static_cast<size_t>(options.max_subcompactions);
+  config.merge.filter = options.compaction_filter;
   // They have been taken over, and nothing has been published yet.
   config.publications_from = context_.unnamed_from->load(std::memory_order_acquire);
   std::chrono::milliseconds shortest_lease = nodes_[0].session->lease();
@@ -315,13 +316,17 @@ Status Shard::FlushReplayed() {
   const std::vector<Slice> splits = entries->SplitKeys(kPieceBytes);
   std::atomic<uint64_t> next_number{manifest_.next_table_number};
   std::vector<FlushOutcome> outcomes(splits.size() + 1);
+  // Nothing is visible yet, so no snapshot needs what is hidden.
+  const RangeTombstones replayed(
+      context_.comparator, RangeTombstones::Fragments(context_.comparator, /*older=*/nullptr,
+                                                      entries->tombstones(), /*snapshots=*/{}));
   const auto flush = [&](size_t i) {
     ReplayedEntries::Piece piece(*entries, i == 0 ? nullptr : &splits[i - 1],
                                  i == splits.size() ? nullptr : &splits[i]);
     return InsistOnRoom([&] {
       piece.Rewind();
       return dlsm::FlushReplayed(
-          &piece, tables_, PlacedMemory::WhenFull::kRoomForMerges,
+          &piece, &replayed, tables_, PlacedMemory::WhenFull::kRoomForMerges,
           [&next_number] { return next_number.fetch_add(1); }, &outcomes[i]);
     });
   };
@@ -334,6 +339,9 @@ Status Shard::FlushReplayed() {
     for (TableRef& table : outcome.tables) edit.levels[0].added.push_back(std::move(table));
   }
   levels_ = Version(context_.comparator, std::move(levels_)).With(edit)->levels();
+  const RangeTombstones older(context_.comparator, std::move(manifest_.tombstones));
+  manifest_.tombstones = RangeTombstones::Fragments(context_.comparator, &older,
+                                                    entries->tombstones(), /*snapshots=*/{});
   return Status::OK();
 }
 
@@ -378,6 +386,7 @@ Status Shard::Start(MemtableEpochs* epochs) {
                                    share * static_cast<size_t>(options.max_write_buffer_number));
   tree_.emplace(options.write_buffer_size, context_.comparator, manifest_,
                 std::exchange(levels_, {}), &manifests_, epochs, expected, context_.numa_node);
+  tree_->SetSnapshots([snapshots = context_.snapshots] { return snapshots->List(); });
   if (log_ != nullptr) tree_->SetLog(log_);
   DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
   if (log_before.has_value()) {
@@ -452,6 +461,7 @@ Status Shard::DecodeManifest() {
   DLSM_RETURN_IF_ERROR(
       ManifestCodec::Decode(nodes_[0].session->manifest(), open_table, &manifest_, &levels_));
   DLSM_RETURN_IF_ERROR(manifest_.CheckNames(comparator_name, filter_name));
+  DLSM_RETURN_IF_ERROR(RangeTombstones::CheckFragments(*options.comparator, manifest_.tombstones));
   if (number_ == 0) {
     DLSM_RETURN_IF_ERROR(
         CheckSameBoundaries(manifest_.compute_boundaries, options.compute_boundaries));

@@ -1,5 +1,6 @@
 #include "db/handle/writer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -20,6 +21,8 @@ constexpr uint64_t kLargeWriteBytes = uint64_t{16} << 10;
 // A batch's tags are taken for value types as they are.
 static_assert(static_cast<int>(UpdateType::kDelete) == static_cast<int>(ValueType::kDeletion));
 static_assert(static_cast<int>(UpdateType::kPut) == static_cast<int>(ValueType::kValue));
+static_assert(static_cast<int>(UpdateType::kDeleteRange) ==
+              static_cast<int>(ValueType::kRangeTombstone));
 
 Status CheckEntry(const Slice& key, const Slice& value) {
   if (key.size() > kKeyBytesMax) {
@@ -31,6 +34,18 @@ Status CheckEntry(const Slice& key, const Slice& value) {
                                    "values have at most 64 MiB");
   }
   return Status::OK();
+}
+
+Status CheckRange(const Comparator& comparator, const Slice& begin, const Slice& end) {
+  for (const Slice& bound : {begin, end}) {
+    if (bound.size() > kKeyBytesMax) {
+      return Status::InvalidArgument("a bound of " + std::to_string(bound.size()) + " bytes",
+                                     "keys have at most 1 MiB");
+    }
+  }
+  if (comparator.Compare(begin, end) <= 0) return Status::OK();
+  return Status::InvalidArgument("the range to be deleted ends before it begins",
+                                 "the end, which is not part of the range, comes second");
 }
 
 Status NothingWritten() noexcept { return OutOfMemtableMemory("nothing was written"); }
@@ -119,7 +134,7 @@ Status Writer::Write(const WriteOptions& options, const WriteBatch& updates) {
   SequenceNumber first;
   bool inserted;
   {
-    const Sequencer::Write write(*sequencer_, batch.entries);
+    const Sequencer::Write write(*sequencer_, batch.entries, batch.together);
     first = write.first();
     inserted = Insert(write, &batch);
   }
@@ -142,12 +157,45 @@ Status Writer::Check(Batch* batch) const {
   Slice value;
   WriteBatchReader reader(batch->updates);
   for (; reader.Next(&type, &key, &value); ++batch->entries) {
-    DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
-    DLSM_RETURN_IF_ERROR(parts_.range->Check(key));
-    batch->only.only_deletes &= type == UpdateType::kDelete;
+    if (type == UpdateType::kDeleteRange) [[unlikely]] {
+      DLSM_RETURN_IF_ERROR(CheckRange(*parts_.comparator, key, value));
+      DLSM_RETURN_IF_ERROR(parts_.range->CheckRange(key, value));
+      batch->deletes_ranges = true;
+    } else {
+      DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
+      DLSM_RETURN_IF_ERROR(parts_.range->Check(key));
+    }
+    batch->only.only_deletes &= type != UpdateType::kPut;
     batch->bytes += key.size() + value.size();
   }
+  batch->together = batch->entries > 1;
   return reader.status();
+}
+
+// Where a shard has as many range tombstones as it may, another one waits for merges by being tried
+// again: it is an error, and not a pause, because merges may take long.
+Status Writer::DivideRange(const Slice& begin, const Slice& end, Batch* batch) const {
+  size_t first = 0;
+  size_t last = 0;
+  if (only_ == nullptr) {
+    first = parts_.map->ShardOf(*parts_.comparator, begin);
+    last = std::max(first, parts_.map->ShardOf(*parts_.comparator, end));
+    batch->shard_of.push_back(static_cast<uint16_t>(first));
+    batch->shard_of.push_back(static_cast<uint16_t>(last));
+    batch->together |= first != last;
+  }
+  for (size_t shard = first; shard <= last; ++shard) {
+    if (!parts_.shards[shard].tree->HasRoomForTombstones()) {
+      return parts_.calls.named(
+          shard, Status::Busy("too many ranges are deleted whose entries are still in tables",
+                              "try again later, call CompactRange(), or delete larger ranges"));
+    }
+    if (only_ != nullptr) continue;
+    Part& part = batch->parts[shard];
+    part.bytes += begin.size() + end.size();
+    ++part.entries;
+  }
+  return Status::OK();
 }
 
 // Says in `batch` what goes to which shard.
@@ -156,14 +204,16 @@ Status Writer::Divide(Batch* batch) const {
     batch->only.bytes = batch->bytes;
     batch->only.entries = batch->entries;
     batch->parts = {&batch->only, 1};
-    return Status::OK();
+    if (!batch->deletes_ranges) [[likely]]
+      return Status::OK();
+    return DivideRanges(batch);
   }
   batch->several.resize(parts_.shards.size());
   batch->parts = batch->several;
   DLSM_RETURN_IF_ERROR(WithinMemory(
       [batch] {
         port::AllocationPoint("batch: divided");
-        batch->shard_of.reserve(batch->entries);
+        batch->shard_of.reserve(batch->entries * (batch->deletes_ranges ? 2 : 1));
         return Status::OK();
       },
       &NothingWritten));
@@ -172,12 +222,28 @@ Status Writer::Divide(Batch* batch) const {
   Slice value;
   WriteBatchReader reader(batch->updates);
   while (reader.Next(&type, &key, &value)) {
+    if (type == UpdateType::kDeleteRange) {
+      DLSM_RETURN_IF_ERROR(DivideRange(key, value, batch));
+      continue;
+    }
     const size_t shard = parts_.map->ShardOf(*parts_.comparator, key);
     batch->shard_of.push_back(static_cast<uint16_t>(shard));
     Part& part = batch->parts[shard];
     part.bytes += key.size() + value.size();
     ++part.entries;
     part.only_deletes &= type == UpdateType::kDelete;
+  }
+  return Status::OK();
+}
+
+// Of a batch for the only shard.
+Status Writer::DivideRanges(Batch* batch) const {
+  UpdateType type;
+  Slice key;
+  Slice value;
+  WriteBatchReader reader(batch->updates);
+  while (reader.Next(&type, &key, &value)) {
+    if (type == UpdateType::kDeleteRange) DLSM_RETURN_IF_ERROR(DivideRange(key, value, batch));
   }
   return Status::OK();
 }
@@ -208,22 +274,36 @@ bool Writer::Insert(const Sequencer::Write& write, Batch* batch) const {
   Slice key;
   Slice value;
   WriteBatchReader reader(batch->updates);
+  size_t next_shard = 0;  // Of shard_of.
   for (uint32_t i = 0; i < batch->entries && reader.Next(&type, &key, &value); ++i) {
-    const size_t shard = only_ != nullptr ? 0 : batch->shard_of[i];
-    const Tree& tree = *parts_.shards[shard].tree;
-    Memtable& memtable = tree.MemtableOf(write.epoch());
-    if (!memtable.Add(write.first() + i, static_cast<ValueType>(type), key, value,
-                      /*batched=*/batch->entries > 1)) {
-      Withdraw(write, i, *batch);
-      // What the batch has taken goes with its memtables. Writes that have no memory, either, do
-      // not come so far as to find them full.
-      for (Part& part : batch->parts) part.look_is_due = part.entries > 0;
-      return false;
+    size_t shard = 0;
+    if (only_ == nullptr) shard = batch->shard_of[next_shard++];
+    size_t last = shard;
+    if (type == UpdateType::kDeleteRange && only_ == nullptr) last = batch->shard_of[next_shard++];
+    for (; shard <= last; ++shard) {
+      if (!InsertInto(shard, write, i, static_cast<ValueType>(type), key, value, batch)) {
+        if (batch->together) Withdraw(write, i + 1, *batch);
+        // What the batch has taken goes with its memtables. Writes that have no memory, either, do
+        // not come so far as to find them full.
+        for (Part& part : batch->parts) part.look_is_due = part.entries > 0;
+        return false;
+      }
     }
-    batch->parts[shard].look_is_due = tree.LookIsDue(memtable);
     port::SyncPoint("batch: entry inserted");
   }
   return true;
+}
+
+bool Writer::InsertInto(size_t shard, const Sequencer::Write& write, uint32_t entry, ValueType type,
+                        const Slice& key, const Slice& value, Batch* batch) const {
+  const Tree& tree = *parts_.shards[shard].tree;
+  Memtable& memtable = tree.MemtableOf(write.epoch());
+  const SequenceNumber sequence = write.first() + entry;
+  const bool added = type == ValueType::kRangeTombstone
+                         ? memtable.AddRange(sequence, key, value, batch->together)
+                         : memtable.Add(sequence, type, key, value, batch->together);
+  if (added) batch->parts[shard].look_is_due = tree.LookIsDue(memtable);
+  return added;
 }
 
 void Writer::Withdraw(const Sequencer::Write& write, uint32_t inserted, const Batch& batch) const {

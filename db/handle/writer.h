@@ -108,9 +108,12 @@ class Writer {
     Part only;
     std::vector<Part> several;
     std::span<Part> parts;
-    // With several shards: that of each entry. A shard is asked for only once, for it is the
-    // application's comparator that tells it.
+    // With several shards: that of each entry; of a range tombstone, the first and the last one. A
+    // shard is asked for only once, for it is the application's comparator that tells it.
     std::vector<uint16_t> shard_of;
+    bool deletes_ranges = false;
+    // Whether readers may see nothing of it before all of it is there.
+    bool together = false;
   };
 
   struct InsertedOne {
@@ -130,6 +133,11 @@ class Writer {
   template <typename PassAgain>
   Status ReserveInLog(uint64_t bytes, const WriteOptions& options, const PassAgain& pass_again,
                       WriteLog::Place* place) const;
+  // Where a range tombstone goes, and how: see Divide() and Insert().
+  Status DivideRanges(Batch* batch) const;
+  Status DivideRange(const Slice& begin, const Slice& end, Batch* batch) const;
+  bool InsertInto(size_t shard, const Sequencer::Write& write, uint32_t entry, ValueType type,
+                  const Slice& key, const Slice& value, Batch* batch) const;
   // Returns false if a memtable had no memory for an entry. Then nothing is there.
   bool Insert(const Sequencer::Write& write, Batch* batch) const;
   void Withdraw(const Sequencer::Write& write, uint32_t inserted, const Batch& batch) const;

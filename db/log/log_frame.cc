@@ -28,14 +28,14 @@ char* AppendPrefixed(const Slice& bytes, char* to) {
 
 uint64_t LogFrameBytesOfOne(ValueType type, const Slice& key, const Slice& value) {
   uint64_t bytes = kLogFrameHeaderBytes + 1 + VarintBytes(key.size()) + key.size();
-  if (type == ValueType::kValue) bytes += VarintBytes(value.size()) + value.size();
+  if (type != ValueType::kDeletion) bytes += VarintBytes(value.size()) + value.size();
   return bytes;
 }
 
 void EncodeLogEntry(ValueType type, const Slice& key, const Slice& value, char* to) {
   *to++ = static_cast<char>(type);
   to = AppendPrefixed(key, to);
-  if (type == ValueType::kValue) AppendPrefixed(value, to);
+  if (type != ValueType::kDeletion) AppendPrefixed(value, to);
 }
 
 void SealLogFrame(LogId log, LogPosition position, uint32_t bytes, SequenceNumber first,
@@ -74,7 +74,7 @@ bool TakeLogFrame(LogId log, LogPosition position, const Slice& bytes, LogFrame*
 bool LogEntryReader::Next(SequenceNumber* sequence, ValueType* type, Slice* key, Slice* value) {
   if (left_ == 0 || !status_.ok()) return false;
   const uint8_t tag = rest_.empty() ? UINT8_MAX : static_cast<uint8_t>(rest_[0]);
-  if (tag <= static_cast<uint8_t>(ValueType::kValue)) {
+  if (tag <= static_cast<uint8_t>(ValueType::kRangeTombstone)) {
     rest_.remove_prefix(1);
     *type = static_cast<ValueType>(tag);
     value->clear();

@@ -1,6 +1,7 @@
 #include "db/log/replayed_entries.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "table/key_prefix.h"
 #include "util/coding.h"
@@ -34,8 +35,18 @@ void ReplayedEntries::Add(size_t part_number, SequenceNumber sequence, ValueType
   part.bytes += key.size() + value.size() + kTrailerBytes;
 }
 
+void ReplayedEntries::AddRange(size_t part, SequenceNumber sequence, const Slice& begin,
+                               const Slice& end) {
+  if (sequence < flushed_below_) return;
+  parts_[part].tombstones.push_back({begin.ToString(), end.ToString(), sequence});
+}
+
 Status ReplayedEntries::End(size_t parts) {
   parts_.resize(std::min(parts, parts_.size()));
+  tombstones_.clear();
+  for (Part& part : parts_) {
+    std::move(part.tombstones.begin(), part.tombstones.end(), std::back_inserter(tombstones_));
+  }
   std::erase_if(parts_, [](const Part& part) { return part.entries.empty(); });
   count_ = 0;
   bytes_ = 0;

@@ -14,6 +14,7 @@
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
 #include "table/internal_key.h"
+#include "table/range_tombstones.h"
 
 namespace dlsm {
 
@@ -44,10 +45,14 @@ class ReplayedEntries {
   // In one thread for each part. The value lies behind the key, as in a frame; both stay there.
   void Add(size_t part, SequenceNumber sequence, ValueType type, const Slice& key,
            const Slice& value);
+  // Likewise a range tombstone.
+  void AddRange(size_t part, SequenceNumber sequence, const Slice& begin, const Slice& end);
   // Nothing is added any more. Only what is in the first `parts` parts counts.
   Status End(size_t parts);
 
-  bool empty() const { return count_ == 0; }
+  bool empty() const { return count_ == 0 && tombstones_.empty(); }
+  // All of them: they hide what is older, here and in tables.
+  const std::vector<RangeTombstone>& tombstones() const { return tombstones_; }
   // Of keys and values, about.
   uint64_t bytes() const { return bytes_; }
   // User keys that divide the entries into pieces of about the same size, of `piece_bytes` or more:
@@ -79,6 +84,7 @@ class ReplayedEntries {
     // So many bytes of all its keys are those of the first.
     size_t common = 0;
     uint64_t bytes = 0;
+    std::vector<RangeTombstone> tombstones;
   };
 
   // Of user keys, of which the digests are known.
@@ -88,6 +94,7 @@ class ReplayedEntries {
   const InternalKeyComparator comparator_;
   const SequenceNumber flushed_below_;
   std::vector<Part> parts_;
+  std::vector<RangeTombstone> tombstones_;
   size_t common_ = 0;  // So many bytes all keys have in common.
   size_t count_ = 0;
   uint64_t bytes_ = 0;

@@ -73,16 +73,47 @@ bool Memtable::Add(SequenceNumber sequence, ValueType type, const Slice& user_ke
   return false;
 }
 
+bool Memtable::AddRange(SequenceNumber sequence, const Slice& begin, const Slice& end,
+                        bool batched) try {
+  ranges_.Add(&arena_, sequence, begin, end, batched);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
 RecordPointer Memtable::Find(const Slice& user_key, SequenceNumber newest) const {
   return tree_.FirstAtOrAfter(LookupKey(user_key, newest).internal_key());
 }
 
 bool Memtable::Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const {
   result->state = LookupState::kAbsent;
+  if (!ranges_.empty()) [[unlikely]] {
+    GetAmongRanges(key, sequencer, result);
+    return true;
+  }
   if (tree_.Empty()) return true;
   if (filter_.active() && !filter_.MayContain(key.hash())) return false;
   Search(key, sequencer, result);
   return true;
+}
+
+// Tombstones are looked for after the key: a batch that is seen in part there has put its
+// tombstones by then. Where a newer one is found, the batch that it is of may have put the key,
+// too, after it was searched for.
+void Memtable::GetAmongRanges(const LookupKey& key, Sequencer* sequencer,
+                              LookupResult* result) const {
+  while (true) {
+    result->state = LookupState::kAbsent;
+    Search(key, sequencer, result);
+    const SequenceNumber newest =
+        ranges_.NewestAt(comparator_, key.user_key(), key.sequence(), sequencer);
+    if (newest <= result->hidden_below) break;
+    result->hidden_below = newest;
+  }
+  // A tombstone that came after the search may hide its result.
+  if (result->state == LookupState::kFound && result->sequence < result->hidden_below) {
+    result->state = LookupState::kDeleted;
+  }
 }
 
 void Memtable::Search(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const {

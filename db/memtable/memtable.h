@@ -10,6 +10,7 @@
 #include <string>
 
 #include "db/memtable/memtable_filter.h"
+#include "db/memtable/memtable_ranges.h"
 #include "db/memtable/memtable_tree.h"
 #include "db/memtable/sequencer.h"
 #include "table/internal_iterator.h"
@@ -43,12 +44,22 @@ class Memtable {
   [[nodiscard]] bool Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
                          const Slice& value, bool batched);
 
+  // Likewise a range tombstone, which hides the older versions of keys in [begin, end) here and in
+  // what is older.
+  [[nodiscard]] bool AddRange(SequenceNumber sequence, const Slice& begin, const Slice& end,
+                              bool batched);
+
   // Gives a batch up, whose Sequencer::Write is open: what it has added here is never seen. Takes
   // as long as to go through all of the memtable.
-  void Withdraw(SequenceNumber first, SequenceNumber last) { tree_.Withdraw(first, last); }
+  void Withdraw(SequenceNumber first, SequenceNumber last) {
+    tree_.Withdraw(first, last);
+    ranges_.Withdraw(first, last);
+  }
 
   // The newest version of the key at or below its sequence number, passing over entries of batches
   // that are still open or were given up. result->value stays where it is as long as the memtable.
+  // A version that a range tombstone hides counts as deleted; result->hidden_below, which may have
+  // been set by a newer memtable, is raised to what the tombstones here hide of the key.
   // Returns false if the filter says that the memtable has nothing of the key; then its tree was
   // not searched. Whether the key was found is in *result.
   bool Get(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
@@ -66,7 +77,11 @@ class Memtable {
   // handed to a flush.
   void set_cut(SequenceNumber cut) { cut_.store(cut, std::memory_order_release); }
   SequenceNumber cut() const { return cut_.load(std::memory_order_acquire); }
-  bool empty() const { return tree_.Empty(); }
+  bool empty() const { return tree_.Empty() && ranges_.empty(); }
+
+  const MemtableRanges& ranges() const { return ranges_; }
+  // Whether it has so many range tombstones that it had better be switched.
+  bool RangesFull() const { return ranges_.count() >= kMemtableRangesMax; }
 
   // Positions in the handle's log. No entry has its frame before the first, which is set before
   // there is an entry, nor behind the second, which is set before a flush.
@@ -76,6 +91,7 @@ class Memtable {
   uint64_t log_end() const { return log_end_.load(std::memory_order_acquire); }
 
  private:
+  void GetAmongRanges(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
   void Search(const LookupKey& key, Sequencer* sequencer, LookupResult* result) const;
   RecordPointer Find(const Slice& user_key, SequenceNumber newest) const;
 
@@ -86,6 +102,7 @@ class Memtable {
   MemtableFilter filter_;
   Arena arena_;
   MemtableTree tree_;
+  MemtableRanges ranges_;
   const InternalKeyComparator comparator_;
 };
 

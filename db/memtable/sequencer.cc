@@ -6,8 +6,8 @@
 
 namespace dlsm {
 
-Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries)
-    : slot_(sequencer.slots_.Local()), batch_(entries > 1) {
+Sequencer::Write::Write(Sequencer& sequencer, uint32_t entries, bool batch)
+    : slot_(sequencer.slots_.Local()), batch_(batch) {
   // Sequentially consistent, as is the fetch-add after it: who has read a position that includes
   // our numbers also finds our announcement.
   slot_.lower_bound.store(sequencer.Now().next, std::memory_order_seq_cst);

@@ -47,7 +47,9 @@ class Sequencer {
   // it.
   class Write {
    public:
-    Write(Sequencer& sequencer, uint32_t entries);
+    Write(Sequencer& sequencer, uint32_t entries) : Write(sequencer, entries, entries > 1) {}
+    // `batch`: readers see all of it or nothing.
+    Write(Sequencer& sequencer, uint32_t entries, bool batch);
     ~Write();
     Write(const Write&) = delete;
     Write& operator=(const Write&) = delete;

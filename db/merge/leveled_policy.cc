@@ -38,9 +38,10 @@ class LeveledPolicy final : public MergePolicy {
         version.levels()[level].Overlapping(version.comparator(), scope.begin, scope.end);
     // Those come first, then those above something older: for the sake of room, no others may be
     // worth it.
-    const auto others = std::stable_partition(
-        overlapping.begin(), overlapping.end(),
-        [&](const TableRef& table) { return HoldsLeftovers(*table, snapshots()); });
+    const auto others =
+        std::stable_partition(overlapping.begin(), overlapping.end(), [&](const TableRef& table) {
+          return HoldsLeftovers(*table, snapshots()) || scope.HasLeftover(table, snapshots());
+        });
     const bool in_place = level >= ManualTarget(version, scope.begin, scope.end);
     if (in_place) {
       overlapping.erase(others, overlapping.end());

@@ -61,6 +61,7 @@ uint64_t BytesWithin(const MergeOptions& options, const Table& table) {
 
 // Of the whole merge.
 MergeOptions OptionsOf(const MergeContext& context, const MergePick& pick,
+                       const RangeTombstones* tombstones,
                        const std::vector<SequenceNumber>& snapshots) {
   MergeOptions options;
   options.table = context.store.table_options();
@@ -72,16 +73,25 @@ MergeOptions OptionsOf(const MergeContext& context, const MergePick& pick,
   options.cut_points = pick.cut_points;
   options.cut_candidates = pick.cut_candidates;
   options.cut_hash_bits = pick.cut_hash_bits;
+  if (tombstones != nullptr) {
+    options.tombstones_applied = AppliedUpTo(tombstones->newest(), snapshots);
+  }
+  options.filter = context.config.filter;
+  options.filter_above = snapshots.empty() ? 0 : snapshots.back();
+  options.level = static_cast<uint32_t>(pick.target_level);
   return options;
 }
 
-// Gives the part those of the tables that its range overlaps.
-void TakeOverlapping(const TableStore& store, const Runs& runs, Part* part) {
+// Gives the part those of the tables that its range overlaps, and that have something that is not
+// hidden from every reader.
+void TakeOverlapping(const TableStore& store, const Runs& runs, const RangeTombstones* tombstones,
+                     const std::vector<SequenceNumber>& snapshots, Part* part) {
   part->bytes_at.resize(store.memory()->nodes());
   for (const std::vector<TableRef>& run : runs) {
     std::vector<TableRef> overlapping;
     for (const TableRef& table : run) {
       if (!Overlaps(store.comparator(), part->options, *table)) continue;
+      if (tombstones != nullptr && tombstones->HideAll(table->meta(), snapshots)) continue;
       overlapping.push_back(table);
       const uint64_t bytes = BytesWithin(part->options, *table);
       part->bytes += bytes;
@@ -92,7 +102,22 @@ void TakeOverlapping(const TableStore& store, const Runs& runs, Part* part) {
   }
 }
 
-// By the sequence numbers of its tables.
+// Those that hide something in the part's tables.
+void TakeTombstones(const RangeTombstones& tombstones, Part* part) {
+  const MergeOptions& options = part->options;
+  const auto hides_some = [&](const std::vector<TableRef>& run) {
+    return std::ranges::any_of(
+        run, [&](const TableRef& table) { return tombstones.NewestFor(table->meta()) != 0; });
+  };
+  if (!std::ranges::any_of(part->runs, hides_some)) return;
+  const Slice begin(options.begin);
+  const Slice end(options.end);
+  part->options.tombstones = tombstones.Overlapping(options.has_begin ? &begin : nullptr,
+                                                    options.has_end ? &end : nullptr);
+}
+
+// By the sequence numbers of its tables and tombstones: a snapshot between a version and the
+// tombstone that hides it sees the version.
 void DropNeedlessSnapshots(Part* part) {
   SequenceNumber least = kSequenceNumberMax;
   SequenceNumber most = 0;
@@ -102,10 +127,14 @@ void DropNeedlessSnapshots(Part* part) {
       most = std::max(most, table->meta().sequence_max);
     }
   }
+  for (const RangeFragment& fragment : part->options.tombstones) {
+    most = std::max(most, fragment.sequences.front());
+  }
   KeepDecidingSnapshots(least, most, &part->options.snapshots);
 }
 
 std::vector<Part> PartsOf(const MergeContext& context, const MergePick& pick,
+                          const RangeTombstones* tombstones,
                           const std::vector<SequenceNumber>& snapshots) {
   const TableStore& store = context.store;
   size_t parts_min = store.memory()->PartsToFit(pick.input_bytes());
@@ -115,7 +144,7 @@ std::vector<Part> PartsOf(const MergeContext& context, const MergePick& pick,
   const std::vector<std::string> boundaries =
       PartBoundaries(store.comparator(), pick, parts_max, parts_min);
   const Runs runs = InputRuns(store.comparator(), pick);
-  const MergeOptions whole = OptionsOf(context, pick, snapshots);
+  const MergeOptions whole = OptionsOf(context, pick, tombstones, snapshots);
   std::vector<Part> parts(boundaries.size() + 1);
   for (size_t i = 0; i < parts.size(); ++i) {
     MergeOptions& options = parts[i].options;
@@ -124,7 +153,8 @@ std::vector<Part> PartsOf(const MergeContext& context, const MergePick& pick,
     if (options.has_begin) options.begin = boundaries[i - 1];
     options.has_end = i < boundaries.size();
     if (options.has_end) options.end = boundaries[i];
-    TakeOverlapping(store, runs, &parts[i]);
+    TakeOverlapping(store, runs, tombstones, snapshots, &parts[i]);
+    if (tombstones != nullptr) TakeTombstones(*tombstones, &parts[i]);
     DropNeedlessSnapshots(&parts[i]);
   }
   return parts;
@@ -160,7 +190,9 @@ class MergeRunner {
     }
     // Where no single memory node has all of the input, to insist on memory nodes would be to wait
     // for all of them.
-    if (context_.config.place != CompactionPlace::kAutomatic && context_.nodes.size() == 1) {
+    // A memory node may not know the compaction filter.
+    if (context_.config.place != CompactionPlace::kAutomatic && context_.nodes.size() == 1 &&
+        !(status.IsNotSupported() && part.options.filter != nullptr)) {
       Count(choice.reason);
       return status;
     }
@@ -297,6 +329,8 @@ void Append(const MergeOutcome& part, MergeOutcome* whole) {
   whole->statistics.bytes_read += part.statistics.bytes_read;
   whole->statistics.bytes_written += part.statistics.bytes_written;
   whole->statistics.micros += part.statistics.micros;
+  whole->statistics.hidden += part.statistics.hidden;
+  whole->statistics.filtered += part.statistics.filtered;
   whole->statistics.allocations += part.statistics.allocations;
   whole->calls += part.calls;
   whole->remote |= part.remote;
@@ -336,8 +370,9 @@ Status RunParts(const MergeRunner& runner, const std::vector<Part>& parts, bool 
 }  // namespace
 
 Status RunMerge(const MergeContext& context, const MergePick& pick,
-                const std::vector<SequenceNumber>& snapshots, MergeOutcome* outcome) {
-  const std::vector<Part> parts = PartsOf(context, pick, snapshots);
+                const RangeTombstones* tombstones, const std::vector<SequenceNumber>& snapshots,
+                MergeOutcome* outcome) {
+  const std::vector<Part> parts = PartsOf(context, pick, tombstones, snapshots);
   const MergeRunner runner(context);
   std::vector<MergeOutcome> outcomes(parts.size());
   Status first_error = RunParts(runner, parts, !context.in_this_thread, &outcomes);

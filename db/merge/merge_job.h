@@ -24,7 +24,8 @@ namespace dlsm {
 struct MergeJobConfig {
   CompactionPlace place = CompactionPlace::kMemoryNode;
   uint64_t table_bytes_max = 0;
-  size_t parts_max = 1;  // Merged side by side, by key range.
+  size_t parts_max = 1;                            // Merged side by side, by key range.
+  std::shared_ptr<const CompactionFilter> filter;  // May be null.
 };
 
 // A memory node that may hold inputs and outputs, numbered as in PlacedMemory.
@@ -59,13 +60,15 @@ struct MergeContext {
 
 // Cuts the merge into parts by key range and runs them side by side, the first one in the calling
 // thread, each of the others in one of its own, unless the context says otherwise. `snapshots`
-// ascend.
+// ascend. `tombstones` are the version's, read before the snapshots were listed; null: there are
+// none. Tables of which they hide everything are not read.
 //
 // It ends with Aborted when `cancelled` becomes true; a part that runs at a memory node ends when
 // that has been told that its number is given up (MergeNumbers::GiveUp()). On an error nothing is
 // left behind, but for what a memory node has made whose answer was lost or of no use: that goes
 // once it has been told so, with the node's MergeNumbers.
 Status RunMerge(const MergeContext& context, const MergePick& pick,
-                const std::vector<SequenceNumber>& snapshots, MergeOutcome* outcome);
+                const RangeTombstones* tombstones, const std::vector<SequenceNumber>& snapshots,
+                MergeOutcome* outcome);
 
 }  // namespace dlsm

@@ -66,7 +66,7 @@ class MergeJobTest : public testing::Test {
                                .new_table_number = number,
                                .cancelled = cancelled,
                                .scheduler = &scheduler_};
-    return RunMerge(context, pick_, snapshots_, outcome);
+    return RunMerge(context, pick_, /*tombstones=*/nullptr, snapshots_, outcome);
   }
   Status Run() {
     MergeOutcome outcome;

@@ -76,6 +76,9 @@ Status CheckMergeOutputs(const InternalKeyComparator& comparator, const MergeOpt
     if (table.sequence_min < bounds.least || table.sequence_max > bounds.most) {
       return Wrong("its versions are not those that were merged");
     }
+    if (table.tombstones_applied != options.tombstones_applied) {
+      return Wrong("it has applied other range tombstones");
+    }
     if (table.entries == 0 || table.entries > bounds.entries - entries) {
       return Wrong("it has more entries than were merged, or a table without any");
     }

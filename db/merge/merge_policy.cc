@@ -50,11 +50,15 @@ std::vector<std::string> PartBoundaries(const InternalKeyComparator& comparator,
   return boundaries;
 }
 
+bool ManualScope::HasLeftover(const TableRef& table,
+                              const std::vector<SequenceNumber>& live) const {
+  return Has(table) && (rewrites || HoldsLeftovers(*table, live));
+}
+
 bool ManualScope::HasLeftovers(const std::vector<TableRef>& tables,
                                const std::vector<SequenceNumber>& live) const {
-  return std::any_of(tables.begin(), tables.end(), [&](const TableRef& table) {
-    return Has(table) && HoldsLeftovers(*table, live);
-  });
+  return std::any_of(tables.begin(), tables.end(),
+                     [&](const TableRef& table) { return HasLeftover(table, live); });
 }
 
 std::optional<MergePick> MergePolicy::PickForRoom(const Version& version, const TablesInMerge& busy,
@@ -70,6 +74,59 @@ std::optional<MergePick> MergePolicy::PickForRoom(const Version& version, const 
     KeepSmaller(std::move(pick), &smallest);
   }
   return smallest;
+}
+
+// Tables of which everything is hidden come first: they cost nothing.
+std::optional<MergePick> MergePolicy::PickForTombstones(const Version& version,
+                                                        const TablesInMerge& busy) {
+  for (size_t level = 0; level < version.levels().size(); ++level) {
+    std::optional<MergePick> pick = PickAllHidden(version, busy, level);
+    if (pick.has_value()) return pick;
+  }
+  for (size_t level = 0; level < version.levels().size(); ++level) {
+    std::optional<MergePick> pick = PickPartlyHidden(version, busy, level);
+    if (pick.has_value()) return pick;
+  }
+  return std::nullopt;
+}
+
+std::optional<MergePick> MergePolicy::PickAllHidden(const Version& version,
+                                                    const TablesInMerge& busy, size_t level) const {
+  MergePick pick;
+  pick.level = pick.target_level = level;
+  for (const TableRef& table : version.levels()[level].AllTables()) {
+    if (table->hidden_below() == 0 || busy.count(table->number()) != 0) continue;
+    if (version.tombstones()->HideAll(table->meta(), snapshots_)) pick.inputs.push_back(table);
+  }
+  if (pick.inputs.empty()) return std::nullopt;
+  pick.older = RangesOf(version.comparator(), pick.inputs);
+  return pick;
+}
+
+std::optional<MergePick> MergePolicy::PickPartlyHidden(const Version& version,
+                                                       const TablesInMerge& busy, size_t level) {
+  constexpr size_t kTriesMax = 16;
+  const auto is_hidden = [this](const TableRef& table) {
+    return table->hidden_below() > 0 && HoldsLeftovers(*table, snapshots_);
+  };
+  size_t tries = 0;
+  for (const TableRef& table : version.levels()[level].AllTables()) {
+    if (!is_hidden(table) || busy.count(table->number()) != 0) continue;
+    if (++tries > kTriesMax) break;
+    const Slice smallest = ExtractUserKey(table->smallest());
+    const Slice largest = ExtractUserKey(table->largest());
+    ManualScope scope;
+    scope.begin = &smallest;
+    scope.end = &largest;
+    bool done;
+    std::optional<MergePick> pick = PickManual(version, busy, level, scope, &done);
+    if (!pick.has_value() || std::none_of(pick->inputs.begin(), pick->inputs.end(), is_hidden)) {
+      continue;
+    }
+    pick->trivial_move = false;
+    return pick;
+  }
+  return std::nullopt;
 }
 
 bool MergePolicy::IsWorthLeftovers(const MergePick& pick, const RoomLeft& room) const {

@@ -85,6 +85,9 @@ struct ManualScope {
   uint64_t made_before = UINT64_MAX;  // By tables' numbers.
   // What others' merges have made of its tables where they lie, and of what came to them there.
   std::set<uint64_t> also{};
+  // Whether all of that is merged once, though there be nothing to merge it with: there is a
+  // compaction filter to be asked.
+  bool rewrites = false;
   // And its own merges. That is done with, unless it turns out that it must go further down.
   std::set<uint64_t> merged{};
 
@@ -97,7 +100,8 @@ struct ManualScope {
       return Has(table, further_down);
     });
   }
-  // Whether it has one of them that holds leftovers (leftovers.h).
+  // Whether it has one of them that holds leftovers (leftovers.h), or is to be merged anyway.
+  bool HasLeftover(const TableRef& table, const std::vector<SequenceNumber>& live) const;
   bool HasLeftovers(const std::vector<TableRef>& tables,
                     const std::vector<SequenceNumber>& live) const;
 };
@@ -132,6 +136,9 @@ class MergePolicy {
   // (IsWorthLeftovers). One that fits if there is any, else the smallest.
   virtual std::optional<MergePick> PickForRoom(const Version& version, const TablesInMerge& busy,
                                                const RoomLeft& room);
+  // A merge of tables in which range tombstones hide something, and no snapshot needs that: so that
+  // the memory comes back, and the tombstones need not be kept. Told as for PickManual().
+  std::optional<MergePick> PickForTombstones(const Version& version, const TablesInMerge& busy);
   // The most components (CountComponents) that a tree of this size has where merges keep up. With
   // more, a merge is due.
   virtual size_t ExpectedComponents(const Version& version) const = 0;
@@ -157,6 +164,11 @@ class MergePolicy {
   static void KeepSmaller(std::optional<MergePick> pick, std::optional<MergePick>* smallest);
 
  private:
+  std::optional<MergePick> PickAllHidden(const Version& version, const TablesInMerge& busy,
+                                         size_t level) const;
+  std::optional<MergePick> PickPartlyHidden(const Version& version, const TablesInMerge& busy,
+                                            size_t level);
+
   std::vector<SequenceNumber> snapshots_;
 };
 

@@ -107,6 +107,13 @@ Status ComputeRange::CheckDivided(const Slice& key) const {
                   owner < addresses_.size() ? " (" + addresses_[owner] + ")" : "", compute_node_));
 }
 
+Status ComputeRange::CheckDividedRange(const Slice& begin, const Slice& end) const {
+  DLSM_RETURN_IF_ERROR(CheckDivided(begin));
+  const bool ends_here = compute_node_ == boundaries_.size() ||
+                         comparator_->Compare(end, boundaries_[compute_node_]) <= 0;
+  return ends_here ? Status::OK() : CheckDivided(end);
+}
+
 void ComputeRange::ExplainDivided(std::span<const Slice> keys, Status* statuses) const {
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!statuses[i].IsNotFound()) continue;

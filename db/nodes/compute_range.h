@@ -43,6 +43,12 @@ class ComputeRange {
       return Status::OK();
     return CheckDivided(key);
   }
+  // The same of all keys in [begin, end).
+  Status CheckRange(const Slice& begin, const Slice& end) const {
+    if (!divided_) [[likely]]
+      return Status::OK();
+    return CheckDividedRange(begin, end);
+  }
   // After a MultiGet: statuses[i] is of keys[i]. Keys of other compute nodes were not found, for
   // nobody can have written them here; whose they are is said instead.
   void ExplainMissing(std::span<const Slice> keys, Status* statuses) const {
@@ -52,6 +58,7 @@ class ComputeRange {
 
  private:
   Status CheckDivided(const Slice& key) const;
+  Status CheckDividedRange(const Slice& begin, const Slice& end) const;
   void ExplainDivided(std::span<const Slice> keys, Status* statuses) const;
 
   const Comparator* const comparator_;

@@ -1,5 +1,6 @@
 #include "db/read/point_reader.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -65,7 +66,13 @@ bool PointReader::AskMemtables(const ReadView& view, const LookupKey& key,
     passed_over += memtable->Get(key, sequencer_, result) ? 0 : 1;
   }
   if (passed_over > 0) counts.Add(Ticker::kMemtableFilterUseful, passed_over);
-  if (result->state == LookupState::kAbsent) return false;
+  if (result->state == LookupState::kAbsent) {
+    if (view.version->tombstones() != nullptr) [[unlikely]] {
+      result->hidden_below = std::max(result->hidden_below, view.version->tombstones()->NewestAt(
+                                                                key.user_key(), key.sequence()));
+    }
+    return false;
+  }
   counts.Add(Ticker::kMemtableHits);
   return true;
 }
@@ -97,6 +104,10 @@ PointReader::TableAnswer PointReader::AskTable(const Table& table, bool filtered
                                                const TableReadOptions& options,
                                                const Statistics::Mine& counts, TableProbe* probe,
                                                LookupResult* result) const {
+  // All that it may have of the key is hidden. A table behind it may have been merged from newer
+  // ones.
+  if (table.meta().sequence_max < result->hidden_below) [[unlikely]]
+    return TableAnswer::kAbsent;
   if (!table.reader().Find(key, filtered, probe)) {
     counts.Add(Ticker::kFilterUseful);
     return TableAnswer::kAbsent;

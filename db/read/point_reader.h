@@ -1,6 +1,8 @@
 // Point lookups: the newest version of a key that a reader may see.
 //
-//   1. The memtables are asked, newest first, each behind its filter.
+//   1. The memtables are asked, newest first, each behind its filter. On the way it shows which
+//      range tombstone is the newest that covers the key: what is older is hidden, and tables with
+//      nothing newer are not asked.
 //   2. The tables are asked, those with newer versions of the key first, each behind its filter
 //      (Version::ForEachCandidate()).
 //   3. A table's index names the one record that may be the key's. The value cache may have it;
@@ -59,7 +61,7 @@ class PointReader {
              const TableReadOptions& options, LookupResult* result) const;
 
   // Step 1. Returns true if the lookup has ended; then the result is as Get() says. Otherwise the
-  // tables are to be asked.
+  // tables are to be asked, with result->hidden_below as it is then.
   bool AskMemtables(const ReadView& view, const LookupKey& key, const Statistics::Mine& counts,
                     LookupResult* result) const;
 

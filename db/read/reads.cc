@@ -95,8 +95,8 @@ Iterator* Reads::NewIterator(ShardView shard, SequenceNumber sequence, const Rea
   statistics_->Add(Ticker::kIteratorsCreated);
   DbIteratorOptions iterator_options = IteratorOptions(options, sequence);
   iterator_options.counts_seeks = shard.view->version->levels().front().sentinel().index->oldest();
-  auto entries = NewViewIterator(*comparator_, *shard.view, TableReadOptionsFor(*options_, options),
-                                 shard.queue_pairs);
+  auto entries = NewViewIterator(*comparator_, *shard.view, sequence,
+                                 TableReadOptionsFor(*options_, options), shard.queue_pairs);
   if (holder == nullptr) holder = std::move(shard.view);
   return NewDbIterator(*comparator_, std::move(entries), iterator_options, std::move(holder),
                        statistics_)
@@ -110,7 +110,7 @@ Iterator* Reads::NewIterator(size_t first, std::vector<ShardView> shards, Sequen
   }
   statistics_->Add(Ticker::kIteratorsCreated);
   return NewDbIterator(*comparator_,
-                       NewShardsIterator(*comparator_, *map_, first, std::move(shards),
+                       NewShardsIterator(*comparator_, *map_, first, std::move(shards), sequence,
                                          TableReadOptionsFor(*options_, options)),
                        IteratorOptions(options, sequence), std::move(holder), statistics_)
       .release();

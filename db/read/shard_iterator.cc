@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "db/read/hidden_entries.h"
 #include "db/tree/level_iterator.h"
 #include "table/merging_iterator.h"
 
@@ -16,8 +17,13 @@ namespace {
 class ShardsIterator final : public InternalIterator {
  public:
   ShardsIterator(const InternalKeyComparator& comparator, const ShardMap& map, size_t first,
-                 std::vector<ShardView> shards, const TableReadOptions& read_options)
-      : comparator_(comparator), map_(map), first_(first), read_options_(read_options) {
+                 std::vector<ShardView> shards, SequenceNumber sequence,
+                 const TableReadOptions& read_options)
+      : comparator_(comparator),
+        map_(map),
+        first_(first),
+        sequence_(sequence),
+        read_options_(read_options) {
     for (ShardView& shard : shards) parts_.emplace_back().shard = std::move(shard);
     assert(!parts_.empty());
   }
@@ -88,8 +94,8 @@ class ShardsIterator final : public InternalIterator {
     Part& entered = parts_[part];
     ++entered.seeks;
     if (entered.entries != nullptr) return;
-    entered.entries =
-        NewViewIterator(comparator_, *entered.shard.view, read_options_, entered.shard.queue_pairs);
+    entered.entries = NewViewIterator(comparator_, *entered.shard.view, sequence_, read_options_,
+                                      entered.shard.queue_pairs);
   }
   // Goes on to the part beside this one, and returns what is to go once that is entered. A long
   // scan does not come back, and buffers of all shards that it has been in would be many. The view
@@ -133,6 +139,7 @@ class ShardsIterator final : public InternalIterator {
   const InternalKeyComparator comparator_;
   const ShardMap& map_;
   const size_t first_;
+  const SequenceNumber sequence_;
   const TableReadOptions read_options_;
   std::vector<Part> parts_;
   size_t at_ = 0;
@@ -141,7 +148,7 @@ class ShardsIterator final : public InternalIterator {
 }  // namespace
 
 std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& comparator,
-                                                  const ReadView& view,
+                                                  const ReadView& view, SequenceNumber sequence,
                                                   const TableReadOptions& read_options,
                                                   QueuePairs* queue_pairs) {
   // All entries that this shows are there by now: an empty memtable has none for it to merge.
@@ -156,14 +163,17 @@ std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& c
     if (level.empty()) continue;
     AddLevelSources(comparator, level, read_options, queue_pairs, &sources);
   }
-  return NewMergingIterator(comparator, std::move(sources), queue_pairs);
+  return WithoutHidden(comparator, view, sequence,
+                       NewMergingIterator(comparator, std::move(sources), queue_pairs));
 }
 
 std::unique_ptr<InternalIterator> NewShardsIterator(const InternalKeyComparator& comparator,
                                                     const ShardMap& map, size_t first,
                                                     std::vector<ShardView> shards,
+                                                    SequenceNumber sequence,
                                                     const TableReadOptions& read_options) {
-  return std::make_unique<ShardsIterator>(comparator, map, first, std::move(shards), read_options);
+  return std::make_unique<ShardsIterator>(comparator, map, first, std::move(shards), sequence,
+                                          read_options);
 }
 
 }  // namespace dlsm

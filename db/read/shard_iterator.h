@@ -12,9 +12,10 @@
 
 namespace dlsm {
 
-// All entries of the view, which outlives the iterator.
+// All entries of the view, which outlives the iterator, but for those that range tombstones hide
+// from a reader at `sequence`.
 std::unique_ptr<InternalIterator> NewViewIterator(const InternalKeyComparator& comparator,
-                                                  const ReadView& view,
+                                                  const ReadView& view, SequenceNumber sequence,
                                                   const TableReadOptions& read_options,
                                                   QueuePairs* queue_pairs);
 
@@ -30,6 +31,7 @@ struct ShardView {
 std::unique_ptr<InternalIterator> NewShardsIterator(const InternalKeyComparator& comparator,
                                                     const ShardMap& map, size_t first,
                                                     std::vector<ShardView> shards,
+                                                    SequenceNumber sequence,
                                                     const TableReadOptions& read_options);
 
 }  // namespace dlsm

@@ -40,7 +40,7 @@ class ShardIteratorTest : public testing::Test {
         {ViewOf(std::make_unique<ReaderOfNode>(both_.entered.meta, both_.entered.reader.get(),
                                                &both_.second, std::move(opening))),
          &both_.second});
-    return NewShardsIterator(comparator_, map_, 0, std::move(shards), options_);
+    return NewShardsIterator(comparator_, map_, 0, std::move(shards), kSequenceNumberMax, options_);
   }
 
   std::shared_ptr<const ReadView> ViewOf(std::unique_ptr<TableReader> reader) const {

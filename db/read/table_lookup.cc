@@ -48,8 +48,10 @@ void TableLookup::Start(LookupRequest* request) {
 
 bool TableLookup::AskMemtables() {
   LookupResult result;
-  return request_->reader->AskMemtables(*request_->view, request_->key, counts(), &result) &&
-         Take(&result, request_->holder);
+  const bool ended =
+      request_->reader->AskMemtables(*request_->view, request_->key, counts(), &result);
+  request_->hidden_below = result.hidden_below;
+  return ended && Take(&result, request_->holder);
 }
 
 void TableLookup::CountExcluded(uint64_t tables) const {
@@ -71,6 +73,7 @@ bool TableLookup::Advance(const TableReadOptions& options) {
   for (; next_ < candidates_; probe_ = TableProbe()) {
     const Candidate& candidate = CandidateAt(next_++);
     LookupResult result;
+    result.hidden_below = request_->hidden_below;
     const PointReader::TableAnswer answer = request_->reader->AskTable(
         *candidate.table, candidate.filtered, request_->key, options, counts(), &probe_, &result);
     if (answer == PointReader::TableAnswer::kAbsent) continue;
@@ -86,6 +89,7 @@ bool TableLookup::Advance(const TableReadOptions& options) {
 bool TableLookup::Decode(const Slice& bytes, const std::shared_ptr<const void>* holder,
                          const TableReadOptions& options) {
   LookupResult result;
+  result.hidden_below = request_->hidden_below;
   request_->status = WithinMemory(
       [&] {
         return request_->reader->AskRecord(*table_, request_->key, probe_, bytes, options, counts(),

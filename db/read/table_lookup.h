@@ -32,6 +32,8 @@ struct LookupRequest {
   // The answer.
   Status status;
   LookupState state = LookupState::kAbsent;
+  // As in LookupResult; known once the memtables have been asked.
+  SequenceNumber hidden_below = 0;
 
   // Behind the others: its end is for long keys, so of many requests fewer cache lines are touched.
   const LookupKey key;

@@ -97,7 +97,7 @@ class Game {
   }
 
   void Move() {
-    switch (data_.ConsumeIntegralInRange(0, 12)) {
+    switch (data_.ConsumeIntegralInRange(0, 13)) {
       case 0:
       case 1:
       case 2:
@@ -121,6 +121,8 @@ class Game {
         return ExpectOk(db_->Flush(FlushOptions()));
       case 11:
         return Compact();
+      case 12:
+        return DeleteRange();
       default:
         return Reopen();
     }
@@ -137,11 +139,25 @@ class Game {
     ExpectOk(db_->Delete(WriteOptions(), key));
     model_.erase(key);
   }
+  void DeleteRange() {
+    WriteBatch batch;
+    DeleteRange(&batch);
+    ExpectOk(db_->Write(WriteOptions(), &batch));
+  }
+  void DeleteRange(WriteBatch* batch) {
+    std::string begin = AnyKey();
+    std::string end = AnyKey();
+    if (end < begin) std::swap(begin, end);
+    batch->DeleteRange(begin, end);
+    model_.erase(model_.lower_bound(begin), model_.lower_bound(end));
+  }
   void Write() {
     WriteBatch batch;
     for (int i = data_.ConsumeIntegralInRange(0, 20); i > 0; --i) {
       const std::string key = AnyKey();
-      if (data_.ConsumeBool()) {
+      if (data_.ConsumeIntegralInRange(0, 15) == 0) {
+        DeleteRange(&batch);
+      } else if (data_.ConsumeBool()) {
         batch.Delete(key);
         model_.erase(key);
       } else {

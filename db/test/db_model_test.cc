@@ -90,8 +90,25 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
     return std::to_string(++stamp_) + std::string(random_.Uniform(600), 'v');
   }
 
+  // Two bounds that are in order, in every order that a shape may have.
+  std::pair<std::string, std::string> RandomRange() {
+    std::string begin = RandomKey();
+    std::string end = random_.OneIn(3) ? RandomKey() : begin + "5";
+    if (Compare(begin, end) > 0) std::swap(begin, end);
+    return {std::move(begin), std::move(end)};
+  }
+  void EraseRange(const std::string& begin, const std::string& end) {
+    std::erase_if(model_, [&](const auto& entry) {
+      return Compare(begin, entry.first) <= 0 && Compare(entry.first, end) < 0;
+    });
+  }
+
   void Write() {
-    if (random_.OneIn(4)) {
+    if (random_.OneIn(24)) {
+      const auto [begin, end] = RandomRange();
+      ASSERT_OK(db_->DeleteRange(WriteOptions(), begin, end));
+      EraseRange(begin, end);
+    } else if (random_.OneIn(4)) {
       const std::string key = RandomKey();
       ASSERT_OK(db_->Delete(WriteOptions(), key));
       model_.erase(key);
@@ -99,7 +116,11 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
       WriteBatch batch;
       for (uint64_t i = random_.Uniform(12); i > 0; --i) {
         const std::string key = RandomKey();
-        if (random_.OneIn(3)) {
+        if (random_.OneIn(20)) {
+          const auto [begin, end] = RandomRange();
+          batch.DeleteRange(begin, end);
+          EraseRange(begin, end);
+        } else if (random_.OneIn(3)) {
           batch.Delete(key);
           model_.erase(key);
         } else {

@@ -57,8 +57,10 @@ void RegisterWorker::Step() {
   const uint64_t dice = random_.Uniform(100);
   if (dice < 20) {
     WriteSingle();
-  } else if (dice < 45) {
+  } else if (dice < 43) {
     WriteGroups();
+  } else if (dice < 45) {
+    WriteAll();
   } else if (dice < 70) {
     GetSome();
   } else if (dice < 80) {
@@ -109,6 +111,9 @@ void RegisterWorker::WriteSingle() {
   const Tick called = log_.Now();
   if (batched) {
     NoteWrite("Write", called, db_->Write(WriteOptions(), &batch), {{register_index, value}});
+  } else if (value == kNoValue && random_.OneIn(2)) {
+    NoteWrite("DeleteRange", called, db_->DeleteRange(WriteOptions(), key, key + '\0'),
+              {{register_index, value}});
   } else if (value == kNoValue) {
     NoteWrite("Delete", called, db_->Delete(WriteOptions(), key), {{register_index, value}});
   } else {
@@ -121,6 +126,7 @@ void RegisterWorker::AddTo(WriteBatch* batch, uint32_t register_index, uint64_t 
   for (const size_t key_index : layout_.KeysOf(register_index)) {
     const std::string& key = layout_.key(key_index);
     if (random_.OneIn(8)) batch->Delete(key);
+    if (random_.OneIn(8)) batch->DeleteRange(key, key + '\0');
     if (random_.OneIn(8)) batch->Put(key, RegisterValue(NewValue()));
     value == kNoValue ? batch->Delete(key) : batch->Put(key, RegisterValue(value));
   }
@@ -145,6 +151,25 @@ void RegisterWorker::WriteGroups() {
   const Status status = db_->Write(WriteOptions(), &batch);
   NoteWrite("Write", called, status, std::move(accesses));
   if (random_.OneIn(2)) GetRegister(written.front());
+}
+
+void RegisterWorker::WriteAll() {
+  if (may_fail_) return WriteGroups();  // An outcome that is not known would explain too much.
+  std::vector<Access> accesses;
+  for (uint32_t i = 0; i < kRegisters; ++i) accesses.push_back({i, kNoValue});
+  WriteBatch batch;
+  batch.DeleteRange(Slice(), std::string(3, '\xff'));
+  if (random_.OneIn(2)) {
+    Access& kept = accesses[random_.Uniform(kRegisters)];
+    kept.value = NewValue();
+    for (const size_t key_index : layout_.KeysOf(kept.register_index)) {
+      batch.Put(layout_.key(key_index), RegisterValue(kept.value));
+    }
+  }
+  const Tick called = log_.Now();
+  const Status status = db_->Write(WriteOptions(), &batch);
+  NoteWrite("DeleteRange", called, status, std::move(accesses));
+  if (random_.OneIn(2)) GetRegister(static_cast<uint32_t>(random_.Uniform(kRegisters)));
 }
 
 void RegisterWorker::NoteWrite(const char* name, Tick called, const Status& status,

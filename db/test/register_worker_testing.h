@@ -86,6 +86,8 @@ class RegisterWorker {
   void AddTo(WriteBatch* batch, uint32_t register_index, uint64_t value);
   // A group or two, and perhaps a single key.
   void WriteGroups();
+  // Deletes every key there is, and may write one register anew.
+  void WriteAll();
   void NoteWrite(const char* name, Tick called, const Status& status, std::vector<Access> accesses);
 
   // -------- Point reads

@@ -19,6 +19,9 @@ void NoteKeepers(const std::vector<TableRef>& tables,
 
 bool HoldsLeftovers(const Table& table, const std::vector<SequenceNumber>& live) {
   const uint64_t keepers = CountKeepers(table.meta(), live);
+  // A merge applies a tombstone that every snapshot sees.
+  const SequenceNumber hidden_below = table.hidden_below();
+  if (hidden_below > 0 && (live.empty() || live.front() >= hidden_below)) return true;
   return keepers < table.keepers() || (keepers == 0 && table.meta().deletions > 0);
 }
 

@@ -20,6 +20,7 @@ constexpr uint32_t kFormatRange = 4;
 constexpr uint32_t kFormatSharingKeys = 8;
 // 16 was a log that did not say what persisted of the memory that it was written into.
 constexpr uint32_t kFormatLog = 32;
+constexpr uint32_t kFormatTombstones = 64;
 constexpr uint32_t kLevelsMax = 64;
 
 Status Malformed(const char* what) { return Status::Corruption("malformed manifest", what); }
@@ -43,6 +44,16 @@ bool HasLongKeys(const std::vector<Level>& levels) {
     has_long |= key.size() > kShortKeyBytes + kTrailerBytes;
   });
   return has_long;
+}
+
+void AppendTombstones(const std::vector<RangeFragment>& fragments, std::string* to) {
+  PutVarint32(to, static_cast<uint32_t>(fragments.size()));
+  for (const RangeFragment& fragment : fragments) {
+    PutLengthPrefixed(to, fragment.begin);
+    PutLengthPrefixed(to, fragment.end);
+    PutVarint32(to, static_cast<uint32_t>(fragment.sequences.size()));
+    for (const SequenceNumber number : fragment.sequences) PutVarint64(to, number);
+  }
 }
 
 Status TakeBoundaries(Slice* from, std::vector<std::string>* boundaries) {
@@ -114,7 +125,8 @@ std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Le
   const bool logged = manifest.flushed_below > 0 || manifest.log.has_value();
   PutFixed32(&body, (placed ? kFormatVersionPlaced : undivided_format) +
                         (is_range ? kFormatRange : 0) + (sharing ? kFormatSharingKeys : 0) +
-                        (logged ? kFormatLog : 0));
+                        (logged ? kFormatLog : 0) +
+                        (manifest.tombstones.empty() ? 0 : kFormatTombstones));
   PutLengthPrefixed(&body, manifest.comparator_name);
   PutLengthPrefixed(&body, manifest.filter_policy_name);
   PutVarint64(&body, manifest.last_sequence);
@@ -138,6 +150,7 @@ std::string ManifestCodec::Encode(const Manifest& manifest, const std::vector<Le
     body.push_back(manifest.log.has_value() ? 1 : 0);
     if (manifest.log.has_value()) manifest.log->AppendTo(&body);
   }
+  if (!manifest.tombstones.empty()) AppendTombstones(manifest.tombstones, &body);
   KeyWriter keys(sharing);
   PutVarint32(&body, static_cast<uint32_t>(levels.size()));
   for (const Level& level : levels) {
@@ -180,6 +193,8 @@ Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest, bool* sharing
   if (checksum != Crc32c(from.data(), from.size())) return Malformed("checksum mismatch");
   uint32_t format;
   if (!GetFixed32(&from, &format)) return Malformed("no format version");
+  const bool has_tombstones = format > kFormatTombstones;
+  if (has_tombstones) format -= kFormatTombstones;
   const bool logged = format > kFormatLog;
   if (logged) format -= kFormatLog;
   *sharing = format > kFormatSharingKeys;
@@ -212,7 +227,37 @@ Status ManifestCodec::TakeHeader(Slice* bytes, Manifest* manifest, bool* sharing
   manifest->flushed_below = 0;
   manifest->log.reset();
   if (logged) DLSM_RETURN_IF_ERROR(TakeLog(&from, manifest));
+  manifest->tombstones.clear();
+  if (has_tombstones) DLSM_RETURN_IF_ERROR(TakeTombstones(&from, &manifest->tombstones));
   *bytes = from;
+  return Status::OK();
+}
+
+// That they ascend is checked where the comparator is known.
+Status ManifestCodec::TakeTombstones(Slice* from, std::vector<RangeFragment>* fragments) {
+  uint32_t count;
+  // Each takes at least four bytes, each number at least one, which bounds the loops by the input.
+  if (!GetVarint32(from, &count) || count == 0 || count > from->size()) {
+    return Malformed("range tombstones");
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    Slice begin;
+    Slice end;
+    uint32_t numbers;
+    if (!GetLengthPrefixed(from, &begin) || !GetLengthPrefixed(from, &end) ||
+        !GetVarint32(from, &numbers) || numbers > from->size()) {
+      return Malformed("a range tombstone");
+    }
+    RangeFragment& fragment = fragments->emplace_back();
+    fragment.begin = begin.ToString();
+    fragment.end = end.ToString();
+    fragment.sequences.resize(numbers);
+    for (SequenceNumber& number : fragment.sequences) {
+      if (!GetVarint64(from, &number) || number > Manifest::kLastSequenceMax) {
+        return Malformed("the number of a range tombstone");
+      }
+    }
+  }
   return Status::OK();
 }
 

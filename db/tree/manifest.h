@@ -15,6 +15,8 @@
 //   if there is a log, or was one that may have to be replayed (32 more in the format version):
 //     varint64 first sequence number that is not in tables; 1 byte, whether a log follows; the log
 //     (db/log/log_layout.h)
+//   the range tombstones, if there are any (64 more in the format version). They are a varint32
+//     count; for each fragment: begin, end, length-prefixed; varint32 count, varint64 numbers.
 //   varint32 level count; for each level:
 //     sentinel guard, varint32 guard count, guards
 //   guard: key, order (1 byte), varint32 table count, TableMeta *
@@ -33,6 +35,7 @@
 #include "db/nodes/shard_map.h"
 #include "db/tree/level.h"
 #include "table/key_list.h"
+#include "table/range_tombstones.h"
 #include "table/table_meta.h"
 
 namespace dlsm {
@@ -68,6 +71,8 @@ struct Manifest {
   SequenceNumber flushed_below = 0;
   // Of shard 0: where the handle's log is. If there is none, everything is in tables.
   std::optional<LogRecord> log;
+  // Those that tables need, as RangeTombstones wants them.
+  std::vector<RangeFragment> tombstones;
   bool divided() const { return shard > 0 || shards.count() > 1; }
   // InvalidArgument unless the options' comparator and filter policy, "" for none, are those of the
   // database.
@@ -92,6 +97,7 @@ class ManifestCodec {
 
  private:
   static Status TakeHeader(Slice* from, Manifest* manifest, bool* sharing);
+  static Status TakeTombstones(Slice* from, std::vector<RangeFragment>* fragments);
   static Status TakeLog(Slice* from, Manifest* manifest);
   static Status TakeShard(uint32_t format, Slice* from, Manifest* manifest);
   static Status TakeTableNodes(Slice* from, std::vector<TableNode>* nodes);

@@ -63,7 +63,8 @@ class Table {
         image_(other.image_),
         records_(other.records_),
         looks_(other.looks()),
-        keepers_(other.keepers()) {}
+        keepers_(other.keepers()),
+        hidden_below_(other.hidden_below()) {}
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
@@ -85,6 +86,13 @@ class Table {
   void SetKeepers(uint64_t keepers) const { keepers_.store(keepers, std::memory_order_relaxed); }
   uint64_t keepers() const { return keepers_.load(std::memory_order_relaxed); }
 
+  // The number of the newest range tombstone that may hide something in it; 0: none may. Set when a
+  // version is made that the table is in.
+  void SetHiddenBelow(SequenceNumber number) const {
+    hidden_below_.store(number, std::memory_order_relaxed);
+  }
+  SequenceNumber hidden_below() const { return hidden_below_.load(std::memory_order_relaxed); }
+
   // The table has left the current version, or never entered one.
   void MarkObsolete() const {
     reader_->NoteLeaving();
@@ -97,6 +105,7 @@ class Table {
   const std::shared_ptr<const CachedRecords> records_;
   mutable std::atomic<uint64_t> looks_{0};
   mutable std::atomic<uint64_t> keepers_{kKeepersUnknown};
+  mutable std::atomic<SequenceNumber> hidden_below_{0};
 };
 
 using TableRef = std::shared_ptr<const Table>;

@@ -57,7 +57,7 @@ Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const
            std::vector<Level> levels, ManifestStore* store, MemtableEpochs* epochs,
            size_t filtered_bytes, int numa_node)
     : comparator_(comparator),
-      identity_(manifest),
+      identity_(WithoutTombstones(manifest)),
       store_(store),
       epochs_(epochs),
       filtered_bytes_(filtered_bytes == 0 ? memtable_bytes : filtered_bytes),
@@ -68,7 +68,8 @@ Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const
       flushed_below_(manifest.flushed_below),
       unflushed_from_(epochs->sequencer().Now().next),
       active_(std::make_shared<Memtable>(comparator, 0, Slice(), filtered_bytes_, numa_node_)),
-      version_(std::make_shared<const Version>(comparator, std::move(levels))),
+      version_(std::make_shared<const Version>(comparator, std::move(levels),
+                                               TombstonesOf(comparator, manifest))),
       views_([this]() NO_THREAD_SAFETY_ANALYSIS {
         auto view = std::make_shared<ReadView>();
         view->active = active_;
@@ -77,7 +78,36 @@ Tree::Tree(size_t memtable_bytes, const InternalKeyComparator& comparator, const
         return view;
       }()) {
   assert(epochs->sequencer().Now().next > manifest.last_sequence);
+  NoteTombstones(*version_);
   epochs->Join(&by_epoch_, active_.get());
+}
+
+std::shared_ptr<const RangeTombstones> Tree::TombstonesOf(const InternalKeyComparator& comparator,
+                                                          const Manifest& manifest) {
+  if (manifest.tombstones.empty()) return nullptr;
+  return std::make_shared<const RangeTombstones>(comparator, manifest.tombstones);
+}
+
+Manifest Tree::WithoutTombstones(Manifest manifest) {
+  manifest.tombstones.clear();
+  return manifest;
+}
+
+// The snapshots are listed after the tombstones have settled: one that is taken later sees them
+// all.
+std::shared_ptr<const RangeTombstones> Tree::WithTombstones(
+    const Version& version, std::vector<RangeTombstone> added) const {
+  if (added.empty()) return nullptr;
+  const std::vector<SequenceNumber> snapshots =
+      snapshots_ == nullptr ? std::vector<SequenceNumber>() : snapshots_();
+  return std::make_shared<const RangeTombstones>(
+      comparator_, RangeTombstones::Fragments(comparator_, version.tombstones().get(),
+                                              std::move(added), snapshots));
+}
+
+void Tree::NoteTombstones(const Version& version) {
+  tombstone_bytes_.store(version.tombstones() == nullptr ? 0 : version.tombstones()->bytes(),
+                         std::memory_order_relaxed);
 }
 
 void Tree::SetLog(WriteLog* log) {
@@ -117,7 +147,8 @@ bool Tree::Shows(const ReadView& view, MemtableEpoch epoch) const {
 
 Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
   port::MutexLock lock(mutex_);
-  if (active_->empty() || active_->MemoryUsage() < bytes) return SwitchResult::kNotNeeded;
+  const bool is_full = active_->MemoryUsage() >= bytes || active_->RangesFull();
+  if (active_->empty() || !is_full) return SwitchResult::kNotNeeded;
   if (immutables_.size() >= immutables_max) return SwitchResult::kTooManyMemtables;
   std::shared_ptr<Memtable> fresh = NextMemtableLocked();
   if (fresh == nullptr) return SwitchResult::kNoMemory;
@@ -167,6 +198,7 @@ std::string Tree::GuessPrefixLocked() const {
 
 void Tree::ShowLocked(std::shared_ptr<const Version> version, size_t flushed) {
   views_.Install(ViewLocked(active_, version, flushed));
+  NoteTombstones(*version);
   version_ = std::move(version);
   if (flushed > 0) unflushed_from_ = immutables_[flushed - 1].memtable->cut();
   immutables_.erase(immutables_.begin(), immutables_.begin() + static_cast<ptrdiff_t>(flushed));
@@ -271,6 +303,7 @@ Status Tree::InstallFlushed() {
   SequenceNumber cut = 0;
   std::shared_ptr<const Version> version;
   VersionEdit edit(1);
+  std::vector<RangeTombstone> tombstones;
   {
     port::MutexLock lock(mutex_);
     version = version_;
@@ -279,10 +312,14 @@ Status Tree::InstallFlushed() {
       const std::vector<TableRef>& tables = immutables_[count].tables;
       added.insert(added.begin(), tables.begin(), tables.end());
       cut = immutables_[count].memtable->cut();
+      const std::vector<RangeTombstone> own =
+          immutables_[count].memtable->ranges().List(kSequenceNumberMax);
+      tombstones.insert(tombstones.end(), own.begin(), own.end());
     }
   }
   if (count == 0) return Status::OK();
-  if (!edit.levels[0].added.empty()) version = version->With(edit);
+  edit.tombstones = WithTombstones(*version, std::move(tombstones));
+  if (!edit.levels[0].added.empty() || edit.tombstones != nullptr) version = version->With(edit);
   assert(Holds(version->CheckInvariants()));
   // A put that fails may be in force all the same: with the tables that make this true.
   const SequenceNumber flushed_before = flushed_below_;
@@ -342,7 +379,7 @@ Status Tree::Store(const Version& version) {
     return Status::InvalidArgument("the keys between which the shard's tables lie are too long",
                                    "choose shorter keys, larger tables or more shards");
   }
-  Manifest manifest = Identity(epochs_->sequencer().Now().next - 1);
+  Manifest manifest = Identity(epochs_->sequencer().Now().next - 1, version);
   manifest.flushed_below = flushed_below_;
   manifest.log = log_record_;
   std::vector<RemoteSpan> live;

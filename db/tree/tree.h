@@ -61,7 +61,8 @@ class Tree {
   // to switch it, and at what size to ask again. With one shard it is full then, with several it
   // may be far from it.
   bool LookIsDue(const Memtable& memtable) const {
-    return memtable.MemoryUsage() >= look_at_bytes_.load(std::memory_order_relaxed);
+    return memtable.MemoryUsage() >= look_at_bytes_.load(std::memory_order_relaxed) ||
+           memtable.RangesFull();
   }
   // The next look is due when the active memtable has so many bytes.
   void LookAgainAt(size_t bytes) {
@@ -70,6 +71,21 @@ class Tree {
     look_at_bytes_.store(bytes, std::memory_order_relaxed);
   }
 
+  // Whether the version's range tombstones are few enough for more. All of them are put with every
+  // manifest.
+  static constexpr uint64_t kTombstoneBytesMax = uint64_t{8} << 20;
+  bool HasRoomForTombstones() const {
+    return tombstone_bytes_.load(std::memory_order_relaxed) < kTombstoneBytesMax;
+  }
+  // Whether they are so many that merges are to apply them, though none is due otherwise.
+  bool TombstonesPress() const {
+    return tombstone_bytes_.load(std::memory_order_relaxed) >= kTombstoneBytesMax / 16;
+  }
+  // Which snapshots are live, ascending: of the numbers of range tombstones that hide the same,
+  // only those stay that some reader needs. Before the first flush.
+  void SetSnapshots(std::function<std::vector<SequenceNumber>()> snapshots) {
+    snapshots_ = std::move(snapshots);
+  }
   // All that is written from now on is in this log, which outlives the tree. Before the first
   // write.
   void SetLog(WriteLog* log) LOCKS_EXCLUDED(mutex_);
@@ -118,9 +134,10 @@ class Tree {
   // Puts the manifest once more, with the present sequence number.
   Status PutManifest() LOCKS_EXCLUDED(mutex_, installing_);
 
-  // What a manifest says of this tree besides its levels, as of `last`.
-  Manifest Identity(SequenceNumber last) const {
+  // What a manifest of `version` says of this tree besides its levels, as of `last`.
+  Manifest Identity(SequenceNumber last, const Version& version) const {
     Manifest manifest = identity_;
+    manifest.tombstones = version.TombstoneFragments();
     manifest.flushed_below = 0;  // Of the log only its owner says something.
     manifest.log.reset();
     manifest.last_sequence = last;
@@ -179,6 +196,14 @@ class Tree {
   Status Store(const Version& version) EXCLUSIVE_LOCKS_REQUIRED(installing_);
   LogPosition CompleteInLog() const { return log_ == nullptr ? 0 : log_->CompleteUpTo(); }
   std::shared_ptr<const Version> Head() const LOCKS_EXCLUDED(mutex_);
+  // Those of the manifest; null if there are none.
+  static std::shared_ptr<const RangeTombstones> TombstonesOf(
+      const InternalKeyComparator& comparator, const Manifest& manifest);
+  void NoteTombstones(const Version& version);
+  static Manifest WithoutTombstones(Manifest manifest);
+  // Those of `version` and of `added` together.
+  std::shared_ptr<const RangeTombstones> WithTombstones(const Version& version,
+                                                        std::vector<RangeTombstone> added) const;
 
   const InternalKeyComparator comparator_;
   const Manifest identity_;  // What does not change while the database is open.
@@ -187,6 +212,8 @@ class Tree {
   const size_t filtered_bytes_;
   const int numa_node_;
   std::atomic<size_t> look_at_bytes_;
+  std::atomic<uint64_t> tombstone_bytes_{0};  // Of the version that readers find.
+  std::function<std::vector<SequenceNumber>()> snapshots_;
   EpochMap by_epoch_;
   std::atomic<uint64_t> next_table_number_;
 

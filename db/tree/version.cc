@@ -13,6 +13,44 @@ std::vector<Level> Version::Indexed(const InternalKeyComparator& comparator,
   return levels;
 }
 
+// A number of a fragment goes if no table that the fragment overlaps has older versions that it has
+// not been applied to. Memtables are flushed in order, so all that is older is in tables.
+std::shared_ptr<const RangeTombstones> Version::OfUse(const InternalKeyComparator& comparator,
+                                                      const std::vector<Level>& levels,
+                                                      std::shared_ptr<const RangeTombstones> all) {
+  const RangeTombstones& tombstones = *all;
+  const std::vector<RangeFragment>& fragments = tombstones.fragments();
+  // By fragment: tombstones with numbers above it may hide something. The smaller of what a table's
+  // oldest version and the tombstones applied to it say.
+  std::vector<SequenceNumber> of_use_above(fragments.size(), kSequenceNumberMax);
+  for (const Level& level : levels) {
+    for (const TableRef& table : level.AllTables()) {
+      const SequenceNumber newest = tombstones.NewestFor(table->meta());
+      table->SetHiddenBelow(newest);
+      if (newest == 0) continue;
+      const SequenceNumber above =
+          std::max(table->meta().sequence_min, table->meta().tombstones_applied);
+      const Slice largest = ExtractUserKey(table->largest());
+      for (size_t i = tombstones.FirstBehind(ExtractUserKey(table->smallest()));
+           i < fragments.size() && comparator.CompareUserKeys(fragments[i].begin, largest) <= 0;
+           ++i) {
+        of_use_above[i] = std::min(of_use_above[i], above);
+      }
+    }
+  }
+  std::vector<RangeFragment> kept;
+  size_t dropped = 0;
+  for (size_t i = 0; i < fragments.size(); ++i) {
+    RangeFragment fragment = fragments[i];
+    dropped += std::erase_if(fragment.sequences,
+                             [&](SequenceNumber number) { return number <= of_use_above[i]; });
+    if (!fragment.sequences.empty()) kept.push_back(std::move(fragment));
+  }
+  if (dropped == 0) return all;
+  if (kept.empty()) return nullptr;
+  return std::make_shared<const RangeTombstones>(comparator, std::move(kept));
+}
+
 std::vector<const Level*> Version::Occupied(const std::vector<Level>& levels) {
   std::vector<const Level*> occupied;
   for (const Level& level : levels) {
@@ -36,14 +74,15 @@ std::shared_ptr<const Version> Version::With(const VersionEdit& edit) const {
       DeleteEmptyGuards(edit.levels[i].guards_max, i, &levels);
     }
   }
-  return std::make_shared<const Version>(comparator_, std::move(levels));
+  return std::make_shared<const Version>(
+      comparator_, std::move(levels), edit.tombstones != nullptr ? edit.tombstones : tombstones_);
 }
 
 std::shared_ptr<const Version> Version::WithReaders(
     const std::unordered_map<uint64_t, TableRef>& tables) const {
   std::vector<Level> levels = levels_;
   for (Level& level : levels) level.ReplaceReaders(tables);
-  return std::make_shared<const Version>(comparator_, std::move(levels));
+  return std::make_shared<const Version>(comparator_, std::move(levels), tombstones_);
 }
 
 void Version::AddGuard(const Slice& key, size_t first, std::vector<Level>* levels) const {

@@ -3,11 +3,13 @@
 
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "dLSM/status.h"
 #include "db/tree/candidate_list.h"
 #include "db/tree/level.h"
+#include "table/range_tombstones.h"
 
 namespace dlsm {
 
@@ -26,21 +28,32 @@ struct VersionEdit {
     size_t guards_max = SIZE_MAX;
   };
   std::vector<LevelEdit> levels;  // By level; may be shorter than the version.
+  // Not null: takes the place of the version's range tombstones.
+  std::shared_ptr<const RangeTombstones> tombstones;
 
   explicit VersionEdit(size_t level_count) : levels(level_count) {}
 };
 
 class Version {
  public:
-  Version(const InternalKeyComparator& comparator, std::vector<Level> levels)
+  // `tombstones`: null: there are none. Those that hide nothing in the levels are left out.
+  Version(const InternalKeyComparator& comparator, std::vector<Level> levels,
+          std::shared_ptr<const RangeTombstones> tombstones = nullptr)
       : comparator_(comparator),
         levels_(Indexed(comparator, std::move(levels))),
-        occupied_(Occupied(levels_)) {}
+        occupied_(Occupied(levels_)),
+        tombstones_(tombstones == nullptr ? nullptr
+                                          : OfUse(comparator, levels_, std::move(tombstones))) {}
   Version(const Version&) = delete;
   Version& operator=(const Version&) = delete;
 
   const std::vector<Level>& levels() const { return levels_; }
   const InternalKeyComparator& comparator() const { return comparator_; }
+  // Is null without any. Those of memtables that are not flushed are in the memtables.
+  const std::shared_ptr<const RangeTombstones>& tombstones() const { return tombstones_; }
+  std::vector<RangeFragment> TombstoneFragments() const {
+    return tombstones_ == nullptr ? std::vector<RangeFragment>() : tombstones_->fragments();
+  }
 
   std::shared_ptr<const Version> With(const VersionEdit& edit) const;
 
@@ -76,6 +89,10 @@ class Version {
   }
 
   uint64_t bytes() const;
+  // Fragments.
+  uint64_t tombstone_count() const {
+    return tombstones_ == nullptr ? 0 : tombstones_->fragments().size();
+  }
   uint64_t entries() const;
   size_t table_count() const;
   // Of index and filter, on the compute node.
@@ -89,6 +106,9 @@ class Version {
   static std::vector<Level> Indexed(const InternalKeyComparator& comparator,
                                     std::vector<Level> levels);
   static std::vector<const Level*> Occupied(const std::vector<Level>& levels);
+  static std::shared_ptr<const RangeTombstones> OfUse(const InternalKeyComparator& comparator,
+                                                      const std::vector<Level>& levels,
+                                                      std::shared_ptr<const RangeTombstones> all);
   // One of so many keys stands for the others, so that lookups mostly write nothing.
   static constexpr uint64_t kLookupsPerSample = 64;
   void CountLookups(const LookupKey& key, uint64_t lookups) const;
@@ -99,6 +119,7 @@ class Version {
   const InternalKeyComparator comparator_;
   const std::vector<Level> levels_;
   const std::vector<const Level*> occupied_;  // Those with tables: lookups touch no others.
+  const std::shared_ptr<const RangeTombstones> tombstones_;
 };
 
 }  // namespace dlsm

@@ -67,6 +67,9 @@ void dlsm_put(dlsm_t* db, const dlsm_writeoptions_t* options, const char* key, s
               const char* val, size_t vallen, char** errptr);
 void dlsm_delete(dlsm_t* db, const dlsm_writeoptions_t* options, const char* key, size_t keylen,
                  char** errptr);
+/* Of the keys in [begin, end). */
+void dlsm_delete_range(dlsm_t* db, const dlsm_writeoptions_t* options, const char* begin,
+                       size_t beginlen, const char* end, size_t endlen, char** errptr);
 void dlsm_write(dlsm_t* db, const dlsm_writeoptions_t* options, dlsm_writebatch_t* batch,
                 char** errptr);
 
@@ -135,7 +138,9 @@ void dlsm_writebatch_clear(dlsm_writebatch_t* batch);
 void dlsm_writebatch_put(dlsm_writebatch_t* batch, const char* key, size_t keylen, const char* val,
                          size_t vallen);
 void dlsm_writebatch_delete(dlsm_writebatch_t* batch, const char* key, size_t keylen);
-/* A function that is NULL is not called. */
+void dlsm_writebatch_delete_range(dlsm_writebatch_t* batch, const char* begin, size_t beginlen,
+                                  const char* end, size_t endlen);
+/* A function that is NULL is not called. It ends at a range that is deleted. */
 void dlsm_writebatch_iterate(const dlsm_writebatch_t* batch, void* state,
                              void (*put)(void* state, const char* key, size_t keylen,
                                          const char* val, size_t vallen),

@@ -113,6 +113,12 @@ class DB {
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
   // Not an error if the key does not exist.
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
+  // Deletes all keys in [begin, end), at the price of one write, however many there are. Nothing is
+  // an error about keys that do not exist; InvalidArgument if `end` comes before `begin`. Merges
+  // drop what is deleted, and tables with nothing else as a whole. Until then iterators pass over
+  // it, and each such range is kept in the memory of this process and in the manifest: Busy where
+  // there are too many of them whose entries are still in tables (8 MiB of bounds in a shard).
+  virtual Status DeleteRange(const WriteOptions& options, const Slice& begin, const Slice& end) = 0;
   // All of the batch becomes visible at once, or none. While it is being inserted NewIterator(),
   // MultiGet() and GetSnapshot() of all threads wait, a quarter of a microsecond for each entry;
   // who has millions of them writes several batches.

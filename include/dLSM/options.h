@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "dLSM/compaction_filter.h"
 #include "dLSM/comparator.h"
 #include "dLSM/slice.h"
 
@@ -278,6 +279,9 @@ struct Options {
 
   // -------- Merges.
   CompactionStyle compaction_style = CompactionStyle::kGuards;
+  // What merges drop or change besides what nobody can read any more. The database shares it. May
+  // differ from one open to the next. Null: nothing.
+  std::shared_ptr<const CompactionFilter> compaction_filter;
   CompactionPlace compaction_place = CompactionPlace::kMemoryNode;
   // Of merges on the compute node, and of an embedded memory node, as this process first starts it;
   // a Server has flags for its own. Both can be changed while the database is open, of either side:

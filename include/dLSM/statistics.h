@@ -51,6 +51,8 @@ enum class Ticker : uint32_t {
   kMergeCalls,            // To memory nodes.
   kMergeAllocations,      // Of memory nodes, for the outputs.
   kMergeTables,           // Made by merges.
+  kMergeHidden,           // Entries that merges have dropped because DeleteRange() had hidden them.
+  kMergeFiltered,         // Entries that the compaction filter has removed or changed.
   kMergesInPlace,         // Of a guard, back into it.
   kMergesForReads,        // Of these, the ones that reads have asked for.
   kMergesDownForReads,    // Into the next level, because reads have asked for it.

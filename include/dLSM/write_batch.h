@@ -23,6 +23,13 @@ class WriteBatch {
     virtual ~Handler() = default;
     virtual void Put(const Slice& key, const Slice& value) = 0;
     virtual void Delete(const Slice& key) = 0;
+    // As WriteBatch::DeleteRange(). A handler that does not know of it has Iterate() end there with
+    // InvalidArgument: it returns false.
+    virtual bool DeleteRange(const Slice& begin, const Slice& end) {
+      static_cast<void>(begin);
+      static_cast<void>(end);
+      return false;
+    }
   };
 
   WriteBatch();
@@ -34,6 +41,10 @@ class WriteBatch {
 
   void Put(const Slice& key, const Slice& value);
   void Delete(const Slice& key);
+  // Deletes the keys in [begin, end), as of the updates before it in the batch. It is one update,
+  // however many keys there are; without any, or with `begin` equal to `end`, it deletes nothing.
+  // With `end` before `begin` the batch is an InvalidArgument of Write().
+  void DeleteRange(const Slice& begin, const Slice& end);
   void Clear();
   // Bytes of memory that the updates take.
   size_t ApproximateSize() const;
@@ -46,8 +57,8 @@ class WriteBatch {
 
  private:
   friend class WriteBatchReader;
-  // count (4 bytes) | update*; update = type (1 byte) | key | value unless a deletion; strings are
-  // prefixed with their length as varint32.
+  // count (4 bytes) | update*; update = type (1 byte) | key | value unless a deletion, the end of a
+  // range that is deleted; strings are prefixed with their length as varint32.
   std::string rep_;
 };
 
