@@ -31,7 +31,7 @@ struct MergeOptions {
   std::vector<RangeFragment> tombstones;
   // As the outputs' metas are to say.
   SequenceNumber tombstones_applied = 0;
-  // Null: none. It is told the level of the outputs.
+  // May be null. It is told the level of the outputs.
   std::shared_ptr<const CompactionFilter> filter;
   SequenceNumber filter_above = 0;  // It is asked about newer versions only: no snapshot sees them.
   uint32_t level = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "table/key_prefix.h"
 #include "util/coding.h"

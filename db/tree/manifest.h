@@ -14,9 +14,9 @@
 //     of compute nodes, length-prefixed
 //   if there is a log, or was one that may have to be replayed (32 more in the format version):
 //     varint64 first sequence number that is not in tables; 1 byte, whether a log follows; the log
-//     (db/log/log_layout.h)
-//   the range tombstones, if there are any (64 more in the format version). They are a varint32
-//     count; for each fragment: begin, end, length-prefixed; varint32 count, varint64 numbers.
+//     (db/log/log_layout.h).
+//   With range tombstones (64 more in the format version): varint32 count; for each fragment:
+//     begin, end, length-prefixed; varint32 count, varint64 numbers
 //   varint32 level count; for each level:
 //     sentinel guard, varint32 guard count, guards
 //   guard: key, order (1 byte), varint32 table count, TableMeta *

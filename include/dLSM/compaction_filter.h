@@ -49,10 +49,10 @@ using CompactionFilterFactory =
 // embedded one. InvalidArgument if the name has one already, or begins with "dlsm.".
 Status RegisterCompactionFilter(const std::string& name, CompactionFilterFactory factory);
 
-// Removes values that have expired: of keys that begin with `key_prefix` (empty: of all keys),
-// those values that hold, `offset` bytes from their beginning, a time of the past in milliseconds
-// since 1970 (8 bytes, little-endian). 0 there, or a value that is too short, means that it never
-// expires. Memory nodes know this filter; time is that of the node that merges.
+// Removes values that have expired, of keys that begin with `key_prefix`. A value has the time at
+// which it expires at `offset`: 8 bytes, little-endian, milliseconds since 1970. A value with 0
+// there, or too short for a time, never expires. Memory nodes know this filter. Time is that of the
+// node that merges.
 std::shared_ptr<const CompactionFilter> NewExpiryFilter(const Slice& key_prefix, size_t offset);
 
 }  // namespace dlsm

@@ -279,8 +279,9 @@ struct Options {
 
   // -------- Merges.
   CompactionStyle compaction_style = CompactionStyle::kGuards;
-  // What merges drop or change besides what nobody can read any more. The database shares it. May
-  // differ from one open to the next. Null: nothing.
+  // Decides which entries merges drop or change (compaction_filter.h). The database shares it. It
+  // may be null, and may differ from one open to the next. CompactRange() then merges every table
+  // of its range once.
   std::shared_ptr<const CompactionFilter> compaction_filter;
   CompactionPlace compaction_place = CompactionPlace::kMemoryNode;
   // Of merges on the compute node, and of an embedded memory node, as this process first starts it;
