@@ -20,37 +20,37 @@ uint64_t NowMilliseconds() {
 
 class ExpiryFilter final : public CompactionFilter {
  public:
-  ExpiryFilter(const Slice& key_prefix, uint64_t offset)
-      : key_prefix_(key_prefix.ToString()), offset_(offset) {}
+  ExpiryFilter(const Slice& key_prefix, const Slice& value_prefix)
+      : key_prefix_(key_prefix.ToString()), value_prefix_(value_prefix.ToString()) {}
 
   const char* Name() const override { return kExpiryName; }
-  // | offset: 8 | key prefix |
+  // | key prefix, length-prefixed | value prefix |
   std::string Parameters() const override {
     std::string parameters;
-    PutFixed64(&parameters, offset_);
-    return parameters + key_prefix_;
+    PutLengthPrefixed(&parameters, key_prefix_);
+    return parameters + value_prefix_;
   }
   bool Filter(int /*level*/, const Slice& key, const Slice& value, std::string* /*new_value*/,
               bool* /*value_changed*/) const override {
-    if (value.size() < sizeof(uint64_t) || offset_ > value.size() - sizeof(uint64_t)) return false;
-    if (!key.starts_with(key_prefix_)) return false;
-    const uint64_t expires = DecodeFixed64(value.data() + offset_);
+    if (value.size() < value_prefix_.size() + sizeof(uint64_t)) return false;
+    if (!value.starts_with(value_prefix_) || !key.starts_with(key_prefix_)) return false;
+    const uint64_t expires = DecodeFixed64(value.data() + value_prefix_.size());
     return expires != 0 && expires <= NowMilliseconds();
   }
 
   static Status Make(const Slice& parameters, std::shared_ptr<const CompactionFilter>* filter) {
     Slice rest = parameters;
-    uint64_t offset;
-    if (!GetFixed64(&rest, &offset)) {
-      return Status::InvalidArgument("the parameters of the expiry filter are too short");
+    Slice key_prefix;
+    if (!GetLengthPrefixed(&rest, &key_prefix)) {
+      return Status::InvalidArgument("the parameters of the expiry filter are malformed");
     }
-    *filter = std::make_shared<ExpiryFilter>(rest, offset);
+    *filter = std::make_shared<ExpiryFilter>(key_prefix, rest);
     return Status::OK();
   }
 
  private:
   const std::string key_prefix_;
-  const uint64_t offset_;
+  const std::string value_prefix_;
 };
 
 class FactoryTable {
@@ -105,8 +105,9 @@ Status MakeCompactionFilter(const std::string& name, const Slice& parameters,
              : Status::InvalidArgument("the factory of filter \"" + name + "\" made none");
 }
 
-std::shared_ptr<const CompactionFilter> NewExpiryFilter(const Slice& key_prefix, size_t offset) {
-  return std::make_shared<ExpiryFilter>(key_prefix, offset);
+std::shared_ptr<const CompactionFilter> NewExpiryFilter(const Slice& key_prefix,
+                                                        const Slice& value_prefix) {
+  return std::make_shared<ExpiryFilter>(key_prefix, value_prefix);
 }
 
 }  // namespace dlsm

@@ -345,18 +345,6 @@ void Scan(Call& call) {
   for (const std::string& key : found) call.reply.Bulk(key);
 }
 
-void DeleteAllOf(const Call& call, int database) {
-  std::vector<std::string> keys;
-  const int own = std::exchange(call.session.database, database);
-  call.round.Scan(HeadKey(database, Slice()), HeadKeyEnd(database), /*reverse=*/false,
-                  [&keys](const Slice& head_key, const Slice&) {
-                    keys.push_back(KeyOfHead(head_key).ToString());
-                    return true;
-                  });
-  for (const std::string& key : keys) DeleteKey(call, key);
-  call.session.database = own;
-}
-
 bool CheckFlushMode(Call& call) {
   if (call.count() == 1 || (call.count() == 2 && (call.Is(1, "sync") || call.Is(1, "async")))) {
     return true;
@@ -366,12 +354,17 @@ bool CheckFlushMode(Call& call) {
 }
 void FlushDb(Call& call) {
   if (!CheckFlushMode(call)) return;
-  DeleteAllOf(call, call.session.database);
+  const int database = call.session.database;
+  DeleteKeysBetween(call, HeadKey(database, Slice()), HeadKeyEnd(database), /*count=*/nullptr);
   call.reply.Ok();
 }
 void FlushAll(Call& call) {
   if (!CheckFlushMode(call)) return;
-  for (int database = 0; database < kDatabases; ++database) DeleteAllOf(call, database);
+  Watches& watches = call.server.store->watches();
+  for (const std::string& head_key : watches.WatchedIn(kFirstKey, kEndOfKeys)) {
+    if (call.round.Get(head_key).has_value()) watches.NoteChange(head_key);
+  }
+  call.round.DeleteRange(kFirstKey, kEndOfKeys);
   call.reply.Ok();
 }
 

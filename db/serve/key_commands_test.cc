@@ -7,6 +7,7 @@
 
 #include "db/serve/keys.h"
 #include "db/serve/server_testing.h"
+#include "util/eventually_testing.h"
 
 namespace dlsm::serve {
 namespace {
@@ -147,6 +148,49 @@ TEST_F(KeyCommandsTest, RangesAreInOrder) {
   EXPECT_EQ(redis("dlsm.delrange a c"), "(2)");
   EXPECT_EQ(redis("keys *"), "[\"c\", \"d\"]");
   EXPECT_THAT(redis("dlsm.property dlsm.stats"), HasSubstr("dlsm.keys.written"));
+}
+
+// A range is deleted before what the same round has written afterwards.
+TEST_F(KeyCommandsTest, RangesAreDeletedAmongOtherChanges) {
+  Start();
+  TestClient redis = NewClient();
+  TestClient other = NewClient();
+  redis("mset a 1 b 2 c 3");
+  redis("hset h f v");
+  redis("watch b");
+  other("watch none");
+  redis("multi");
+  for (const char* command :
+       {"set b 4", "dlsm.delrange b d", "get b", "set c 5", "dlsm.range a z", "dlsm.range a z rev",
+        "hset new f v", "flushdb", "hgetall h", "dbsize", "set d 6", "keys *"}) {
+    EXPECT_EQ(redis(command), "QUEUED") << command;
+  }
+  EXPECT_EQ(redis("exec"),
+            "[OK, (2), nil, OK, [\"a\", \"1\", \"c\", \"5\"], [\"c\", \"5\", \"a\", \"1\"], (1), "
+            "OK, [], (0), OK, [\"d\"]]");
+  EXPECT_EQ(redis("keys *"), "[\"d\"]");
+  EXPECT_EQ(redis("exists h new"), "(0)");
+  redis("watch d");
+  EXPECT_EQ(other("flushall"), "OK");
+  redis("multi");
+  redis("set d 7");
+  EXPECT_EQ(redis("exec"), "nil") << "a watched key was deleted";
+  other("multi");
+  other("ping");
+  EXPECT_EQ(other("exec"), "[PONG]") << "a key that is not there was not";
+}
+
+TEST_F(KeyCommandsTest, MergesDropStringsThatHaveExpired) {
+  Start();
+  TestClient redis = NewClient();
+  for (int i = 0; i < 10; ++i) redis("set gone" + std::to_string(i) + " v px 1");
+  redis("set stays v px 1000000000");
+  redis("set forever v");
+  EXPECT_TRUE(Eventually([&] { return redis("exists gone9") == "(0)"; }));
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
+  std::string entries;
+  ASSERT_TRUE(db_->GetProperty("dlsm.entries", &entries));
+  EXPECT_EQ(entries, "2");
 }
 
 TEST(PatternTest, IsThatOfRedis) {

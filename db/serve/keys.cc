@@ -107,6 +107,32 @@ bool DeleteKey(const Call& call, const Slice& key) {
   return !expired;
 }
 
+// The heads go by one tombstone. They are only looked at if there may be collections, whose
+// elements lie elsewhere, or if they are to be counted.
+void DeleteKeysBetween(const Call& call, const std::string& from, const std::string& to,
+                       int64_t* count) {
+  Watches& watches = call.server.store->watches();
+  for (const std::string& head_key : watches.WatchedIn(from, to)) {
+    if (call.round.Get(head_key).has_value()) watches.NoteChange(head_key);
+  }
+  std::vector<CollectionId> collections;
+  int64_t live = 0;
+  if (count != nullptr || call.server.store->has_collections()) {
+    call.round.Scan(from, to, /*reverse=*/false, [&](const Slice&, const Slice& value) {
+      const std::optional<Head> head = DecodeHead(value);
+      if (!head.has_value()) return true;
+      if (head->type != Type::kString) collections.push_back(head->collection);
+      live += head->IsExpired(call.round.now()) ? 0 : 1;
+      return true;
+    });
+  }
+  call.round.DeleteRange(from, to);
+  for (const CollectionId collection : collections) {
+    call.round.Put(GarbageKey(collection), Slice());
+  }
+  if (count != nullptr) *count = live;
+}
+
 void GiveUpElements(const Call& call, const Slice& key) {
   if (!call.server.store->has_collections()) return;
   const std::optional<Slice> stored = call.round.Get(HeadKey(call.session.database, key));

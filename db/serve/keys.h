@@ -38,6 +38,10 @@ void PutHead(const Call& call, const Slice& key, const Head& head);
 void PutString(const Call& call, const Slice& key, const Slice& value, ExpiryTime expiry);
 // Deletes whatever the key has, and returns whether that had not expired.
 bool DeleteKey(const Call& call, const Slice& key);
+// Deletes all keys of Redis whose heads are in [from, to), and sets *count to how many there were;
+// null: nobody asks. All keys are locked.
+void DeleteKeysBetween(const Call& call, const std::string& from, const std::string& to,
+                       int64_t* count);
 // The elements of what the key has are given up, if it has any. The head is about to be written
 // over.
 void GiveUpElements(const Call& call, const Slice& key);

@@ -58,6 +58,12 @@ const char* TypeName(Type type) {
   return "none";
 }
 
+// A collection's head stays: it leads to its elements.
+std::shared_ptr<const CompactionFilter> ExpiredStringsFilter() {
+  constexpr char kTag = static_cast<char>(static_cast<uint8_t>(Type::kString) | kHasExpiry);
+  return NewExpiryFilter("k", Slice(&kTag, 1));
+}
+
 void Head::AppendTo(std::string* to) const {
   to->push_back(static_cast<char>(static_cast<uint8_t>(type) | (expiry != 0 ? kHasExpiry : 0)));
   if (expiry != 0) PutFixed64(to, static_cast<uint64_t>(expiry));

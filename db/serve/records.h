@@ -14,14 +14,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "dLSM/compaction_filter.h"
 #include "dLSM/slice.h"
 
 namespace dlsm::serve {
 
 enum class Type : uint8_t { kString = 1, kList, kSet, kSortedSet, kHash };
+// Drops strings that have expired; Options::compaction_filter of a database of dlsm_serve.
+std::shared_ptr<const CompactionFilter> ExpiredStringsFilter();
 // As TYPE names it.
 const char* TypeName(Type type);
 
@@ -42,6 +46,10 @@ struct Head {
 std::optional<Head> DecodeHead(const Slice& bytes);
 
 inline constexpr int kDatabases = 16;
+
+// Elements, garbage and heads of all databases lie in [kFirstKey, kEndOfKeys).
+inline constexpr const char* kFirstKey = "e";
+inline constexpr const char* kEndOfKeys = "l";
 
 std::string HeadKey(int database, const Slice& key);
 // Behind all heads of the database.

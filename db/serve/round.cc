@@ -51,6 +51,7 @@ std::optional<Slice> Round::Get(const Slice& key) {
     if (!change->second.has_value()) return std::nullopt;
     return Slice(*change->second);
   }
+  if (DeletedRangeOf(key) != nullptr) return std::nullopt;
   std::string name = key.ToString();
   auto found = read_.find(name);
   if (found == read_.end()) {
@@ -67,6 +68,37 @@ std::optional<Slice> Round::Get(const Slice& key) {
   }
   if (found->second == nullptr) return std::nullopt;
   return Slice(found->second->data(), found->second->size());
+}
+
+void Round::DeleteRange(const std::string& from, const std::string& to) {
+  if (from >= to) return;
+  changes_.erase(changes_.lower_bound(from), changes_.lower_bound(to));
+  deleted_.push_back({from, to});
+  ++changes_made_;
+}
+
+const Round::DeletedRange* Round::DeletedRangeOf(const Slice& key) const {
+  for (const DeletedRange& range : deleted_) {
+    if (range.Has(key)) return &range;
+  }
+  return nullptr;
+}
+
+void Round::PassDeleted(bool reverse, Iterator* stored) const {
+  while (stored->Valid()) {
+    const DeletedRange* const range = DeletedRangeOf(stored->key());
+    if (range == nullptr) return;
+    if (!reverse) {
+      stored->Seek(range->to);
+      continue;
+    }
+    stored->Seek(range->from);
+    if (stored->Valid()) {
+      stored->Prev();
+    } else {
+      stored->SeekToLast();
+    }
+  }
 }
 
 void Round::Scan(const Slice& from, const Slice& to, bool reverse, const Use& use) {
@@ -87,6 +119,7 @@ void Round::Scan(const Slice& from, const Slice& to, bool reverse, const Use& us
     }
   }
   while (true) {
+    PassDeleted(reverse, stored.get());
     const bool has_stored = stored->Valid() && (reverse ? stored->key().compare(from) >= 0
                                                         : stored->key().compare(to) < 0);
     const bool has_change = change != (reverse ? first_change : end_of_changes);
@@ -112,8 +145,9 @@ void Round::Scan(const Slice& from, const Slice& to, bool reverse, const Use& us
 
 Status Round::Commit() {
   Status status = given_up_;
-  if (status.ok() && !changes_.empty()) {
+  if (status.ok() && !(changes_.empty() && deleted_.empty())) {
     WriteBatch batch;
+    for (const DeletedRange& range : deleted_) batch.DeleteRange(range.from, range.to);
     for (const auto& [key, value] : changes_) {
       if (value.has_value()) {
         batch.Put(key, *value);
@@ -131,6 +165,7 @@ Status Round::Commit() {
 
 void Round::End() {
   changes_.clear();
+  deleted_.clear();
   read_.clear();
   if (snapshot_ != nullptr) store_.db().ReleaseSnapshot(std::exchange(snapshot_, nullptr));
   locks_.Release();

@@ -57,7 +57,9 @@ class Round {
     changes_[key.ToString()] = std::nullopt;
     ++changes_made_;
   }
-  // How many calls of Put() and Delete() there were.
+  // Deletes all keys in [from, to): by one tombstone, whatever there is.
+  void DeleteRange(const std::string& from, const std::string& to);
+  // How many calls of Put(), Delete() and DeleteRange() there were.
   uint64_t changes_made() const { return changes_made_; }
 
   // The first error of Get(), Scan() or of those that report one, since it was asked for last.
@@ -78,6 +80,21 @@ class Round {
   HeldLocks locks_;
   int64_t now_ = 0;
   const Snapshot* snapshot_ = nullptr;
+  struct DeletedRange {
+    std::string from;
+    std::string to;
+
+    bool Has(const Slice& key) const {
+      return from <= key.ToStringView() && key.ToStringView() < to;
+    }
+  };
+  // The range that the key is in; null if it is in none.
+  const DeletedRange* DeletedRangeOf(const Slice& key) const;
+  // On to an entry that is in no such range.
+  void PassDeleted(bool reverse, Iterator* stored) const;
+
+  // Ranges come before the other changes: a range takes those out that it deletes.
+  std::vector<DeletedRange> deleted_;
   std::map<std::string, std::optional<std::string>, std::less<>> changes_;
   // Values that were read; null for keys that are not there.
   std::unordered_map<std::string, std::unique_ptr<PinnableSlice>> read_;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "dLSM/db.h"
+#include "db/serve/records.h"
 #include "db/serve/resp_server.h"
 #include "util/fabric/tls/tls_context.h"
 #include "util/file_descriptor.h"
@@ -91,6 +92,7 @@ Status OpenDatabase(std::unique_ptr<DB>* db) {
   options.memory_nodes = FLAGS_memory_nodes;
   options.fabric = FLAGS_fabric;
   options.write_buffer_size = FLAGS_write_buffer_size;
+  options.compaction_filter = ExpiredStringsFilter();
   if (!FLAGS_config.empty()) options.config = FLAGS_config;
   if (!FLAGS_secret_file.empty()) options.secret_file = FLAGS_secret_file;
   return DB::Open(options, FLAGS_database, db);

@@ -256,14 +256,8 @@ void RangeOfKeys(Call& call) {
 void DeleteRange(Call& call) {
   const int database = call.session.database;
   const std::string end = call[2].empty() ? HeadKeyEnd(database) : HeadKey(database, call[2]);
-  std::vector<std::string> keys;
-  call.round.Scan(HeadKey(database, call[1]), end, /*reverse=*/false,
-                  [&keys](const Slice& head_key, const Slice&) {
-                    keys.push_back(KeyOfHead(head_key).ToString());
-                    return true;
-                  });
   int64_t deleted = 0;
-  for (const std::string& key : keys) deleted += DeleteKey(call, key) ? 1 : 0;
+  DeleteKeysBetween(call, HeadKey(database, call[1]), end, &deleted);
   call.reply.Integer(deleted);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dLSM/db.h"
+#include "db/serve/records.h"
 #include "db/serve/resp_server.h"
 #include "util/fabric/decorators/fault_injector.h"
 #include "util/file_descriptor.h"
@@ -141,6 +142,7 @@ class ServerTest : public testing::Test {
     of_database.create_if_missing = true;
     of_database.embedded_memory_bytes = uint64_t{256} << 20;
     of_database.write_buffer_size = 1 << 20;
+    of_database.compaction_filter = ExpiredStringsFilter();
     if (!directory.empty()) {
       of_database.embedded_dir = directory;
       of_database.embedded_memory_bytes = 0;

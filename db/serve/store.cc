@@ -14,6 +14,9 @@ namespace {
 const char* const kNextCollection = "s/next collection";
 // So many numbers are recorded as used at once.
 constexpr CollectionId kRecordedAtOnce = 1 << 16;
+// Collections with more elements are deleted as a range: a range is kept in memory until merges
+// have applied it, which is too much for a few elements.
+constexpr size_t kFewElements = 256;
 
 }  // namespace
 
@@ -58,23 +61,27 @@ Status Store::CollectGarbage(size_t most, bool* more) {
     const std::optional<CollectionId> collection = CollectionOfGarbage(garbage->key());
     if (!collection.has_value()) break;
     const std::string end = ElementKeyEnd(*collection);
+    const std::string begin = ElementKey(*collection, Slice());
     const std::unique_ptr<Iterator> elements(db_->NewIterator(ReadOptions()));
-    elements->Seek(ElementKey(*collection, Slice()));
-    for (; elements->Valid() && elements->key().compare(end) < 0 && count < most;
+    std::vector<std::string> few;
+    for (elements->Seek(begin);
+         elements->Valid() && elements->key().compare(end) < 0 && few.size() <= kFewElements;
          elements->Next()) {
-      batch.Delete(elements->key());
-      ++count;
+      few.push_back(elements->key().ToString());
     }
     DLSM_RETURN_IF_ERROR(elements->status());
-    if (count < most) {
-      batch.Delete(garbage->key());
-      garbage->Next();
+    if (few.size() > kFewElements) {
+      batch.DeleteRange(begin, end);
+    } else {
+      for (const std::string& element : few) batch.Delete(element);
     }
+    count += few.size() + 1;
+    batch.Delete(garbage->key());
+    garbage->Next();
   }
   DLSM_RETURN_IF_ERROR(garbage->status());
-  *more = count == most;
-  return count > 0 || batch.ApproximateSize() > 0 ? db_->Write(WriteOptions(), &batch)
-                                                  : Status::OK();
+  *more = count >= most;
+  return batch.Count() > 0 ? db_->Write(WriteOptions(), &batch) : Status::OK();
 }
 
 }  // namespace dlsm::serve

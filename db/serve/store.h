@@ -40,8 +40,8 @@ class Store {
   // Whether there may be a key that is no string: what is written over may leave elements behind.
   bool has_collections() const { return has_collections_.load(std::memory_order_acquire); }
 
-  // Deletes elements of collections that nobody can reach, up to `most` of them; *more: there are
-  // others. By one thread at a time.
+  // Deletes elements of collections that nobody can reach, until it has looked at about `most` of
+  // them. Sets *more if there may be others. By one thread at a time.
   Status CollectGarbage(size_t most, bool* more);
 
  private:

@@ -40,6 +40,15 @@ class Watches {
     count_.store(watchers_.size(), std::memory_order_seq_cst);
     watch->head_keys.clear();
   }
+  // Those that somebody watches, in [from, to).
+  std::vector<std::string> WatchedIn(const std::string& from, const std::string& to) {
+    std::vector<std::string> head_keys;
+    if (count_.load(std::memory_order_seq_cst) == 0) return head_keys;
+    const port::MutexLock lock(mutex_);
+    const auto end = watchers_.lower_bound(to);
+    for (auto at = watchers_.lower_bound(from); at != end; ++at) head_keys.push_back(at->first);
+    return head_keys;
+  }
   void NoteChange(const std::string& head_key) {
     if (count_.load(std::memory_order_seq_cst) == 0) return;
     const port::MutexLock lock(mutex_);

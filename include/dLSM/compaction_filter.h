@@ -13,7 +13,6 @@
 // it knows none, the merge runs on the compute node.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,10 +48,11 @@ using CompactionFilterFactory =
 // embedded one. InvalidArgument if the name has one already, or begins with "dlsm.".
 Status RegisterCompactionFilter(const std::string& name, CompactionFilterFactory factory);
 
-// Removes values that have expired, of keys that begin with `key_prefix`. A value has the time at
-// which it expires at `offset`: 8 bytes, little-endian, milliseconds since 1970. A value with 0
-// there, or too short for a time, never expires. Memory nodes know this filter. Time is that of the
-// node that merges.
-std::shared_ptr<const CompactionFilter> NewExpiryFilter(const Slice& key_prefix, size_t offset);
+// Removes values that have expired, of keys that begin with `key_prefix`. A value that begins with
+// `value_prefix` has the time at which it expires behind that: 8 bytes, little-endian, milliseconds
+// since 1970. Other values never expire, nor those with 0 there. Either prefix may be empty. Memory
+// nodes know this filter. Time is that of the node that merges.
+std::shared_ptr<const CompactionFilter> NewExpiryFilter(const Slice& key_prefix,
+                                                        const Slice& value_prefix);
 
 }  // namespace dlsm
