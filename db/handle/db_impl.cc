@@ -59,7 +59,9 @@ Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) try {
 bool DbImpl::GetProperty(const Slice& property, std::string* value) try {
   if (value == nullptr) return false;
   value->clear();
-  return CheckOpen().ok() && Properties(*this).Get(property, value);
+  // A handle that sleeps goes on sleeping: properties may be asked for regularly.
+  if (!opened_by_.IsHere() || state_.closed()) return false;
+  return Properties(*this).Get(property, value);
 } catch (const std::bad_alloc&) {
   EndForLackOfMemory();
 }
