@@ -27,6 +27,14 @@ dlsm_tests(db_test "${dlsm_db_rooms};db/test" 8)
 # Every operation with every fault; by itself, so that its time is seen.
 dlsm_tests(fault_test db/test/faults 4 LABELS faults)
 
+# What programs tell Prometheus.
+file(GLOB metrics_tests CONFIGURE_DEPENDS util/metrics/*_test.cc db/metrics/*_test.cc)
+add_executable(metrics_test ${metrics_tests})
+target_link_libraries(metrics_test PRIVATE dlsm_metrics dlsm dlsm_settings prometheus-cpp::pull
+                      GTest::gmock GTest::gtest_main)
+dlsm_compile_tests(metrics_test)
+dlsm_discover_tests(metrics_test 10)
+
 # The network face.
 file(GLOB serve_tests CONFIGURE_DEPENDS db/serve/*_test.cc)
 add_executable(serve_test ${serve_tests})
