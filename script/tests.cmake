@@ -132,6 +132,14 @@ if(TARGET db_bench AND NOT DLSM_SANITIZE)
   endforeach()
 endif()
 
+# A real Prometheus scrapes all programs, where it is installed.
+if(TARGET db_bench AND NOT DLSM_SANITIZE)
+  add_test(NAME metrics.prometheus COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/metrics_test.py
+                                           $<TARGET_FILE_DIR:db_bench>)
+  set_tests_properties(metrics.prometheus PROPERTIES LABELS end_to_end TIMEOUT 120
+                       SKIP_RETURN_CODE 77)
+endif()
+
 # Applications and Servers are killed until sixty kills are survived, over each fabric.
 if(TARGET db_stress AND NOT DLSM_SANITIZE)
   add_test(NAME stress.crash
