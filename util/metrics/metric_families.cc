@@ -1,7 +1,7 @@
 #include "util/metrics/metric_families.h"
 
 #include <cassert>
-#include <cmath>
+#include <cstdint>
 #include <utility>
 
 namespace dlsm {
@@ -37,12 +37,12 @@ void MetricFamilies::Gauge(const std::string& name, const std::string& help, dou
 
 void MetricFamilies::Latencies(const std::string& name, const std::string& help,
                                const HistogramData& data, Labels labels) {
-  constexpr double kNanosecond = 1e-9;
+  constexpr double kSecond = 1e9;  // Nanoseconds.
   auto& histogram = Add(name, help, prometheus::MetricType::Histogram, std::move(labels)).histogram;
   histogram.sample_count = data.count;
-  histogram.sample_sum = static_cast<double>(data.sum) * kNanosecond;
+  histogram.sample_sum = static_cast<double>(data.sum) / kSecond;
   for (size_t power = kFirstPower; power <= kLastPower; ++power) {
-    const double bound = std::ldexp(kNanosecond, static_cast<int>(power));
+    const double bound = static_cast<double>(uint64_t{1} << power) / kSecond;
     histogram.bucket.push_back({data.at_most[power], bound});
   }
 }
