@@ -3,7 +3,7 @@ file(GLOB benchmark_sources CONFIGURE_DEPENDS benchmarks/*.cc)
 list(FILTER benchmark_sources EXCLUDE
      REGEX "_(main|flags|test)\\.cc$|/engine_(rocksdb|leveldb|sqlite)\\.cc$|/structure_bench_peers\\.cc$")
 add_library(dlsm_benchmarks OBJECT ${benchmark_sources})
-target_link_libraries(dlsm_benchmarks PRIVATE dlsm_settings PUBLIC dlsm)
+target_link_libraries(dlsm_benchmarks PRIVATE dlsm_settings PUBLIC dlsm_metrics dlsm)
 dlsm_precompile(dlsm_benchmarks)
 dlsm_compile_together(dlsm_benchmarks 8)
 # With them GCC 12 sees an overflow that is not there in a list of strings.

@@ -81,6 +81,7 @@ struct EngineOptions {
   uint64_t log_bytes_max = 0;            // dlsm; 0: by the memtables.
   uint64_t log_sync_interval_ms = 1000;  // dlsm.
   bool follow = false;                   // dlsm: read what another process publishes.
+  int metrics_port = 0;                  // dlsm: for Prometheus; 0: none.
   uint64_t simulated_rtt_ns = 0;
   double simulated_gbit_per_second = 0;
 };

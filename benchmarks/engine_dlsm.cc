@@ -11,6 +11,7 @@
 #include "dLSM/cache.h"
 #include "dLSM/db.h"
 #include "dLSM/filter_policy.h"
+#include "dLSM/metrics.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/statistics.h"
 #include "dLSM/write_batch.h"
@@ -131,7 +132,10 @@ class DlsmSession : public Session {
 class DlsmEngine : public Engine {
  public:
   explicit DlsmEngine(const EngineOptions& options)
-      : name_(options.db), verify_checksums_(options.verify_checksums), follow_(options.follow) {
+      : name_(options.db),
+        verify_checksums_(options.verify_checksums),
+        follow_(options.follow),
+        metrics_port_(options.metrics_port) {
     SetPlace(options);
     SetSizes(options);
   }
@@ -153,10 +157,15 @@ class DlsmEngine : public Engine {
 
   Status Open(bool create) override {
     options_.create_if_missing = create;
-    if (follow_) return DB::OpenFollower(options_, name_, &db_);
-    return DB::Open(options_, name_, &db_);
+    Status opened =
+        follow_ ? DB::OpenFollower(options_, name_, &db_) : DB::Open(options_, name_, &db_);
+    if (!opened.ok() || metrics_port_ == 0) return opened;
+    MetricsOptions metrics;
+    metrics.port = metrics_port_;
+    return StartMetrics(db_.get(), metrics, &metrics_);
   }
   Status Close() override {
+    metrics_.reset();
     if (db_ == nullptr) return Status::OK();
     Status status = db_->Close();
     db_.reset();
@@ -374,11 +383,13 @@ class DlsmEngine : public Engine {
   const std::string name_;
   const bool verify_checksums_;
   const bool follow_;
+  const int metrics_port_;
   Options options_;
   // Before the database, which uses them to its end.
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<const FilterPolicy> filter_;
   std::unique_ptr<DB> db_;
+  std::unique_ptr<Metrics> metrics_;  // Ends before the database. May be null.
   static constexpr const char* kScheduleHere = "merge_scheduler";
   static constexpr const char* kScheduleThere = "memory_node_merge_scheduler";
   static constexpr const char* kLevel0Width = "max_level0_tables_per_merge";

@@ -38,6 +38,9 @@ DEFINE_uint64(
     log_sync_interval_ms, 1000,
     "dlsm: where the memory node has files, what was written is in them within this time; "
     "0: only what somebody waits for");
+DEFINE_int32(metrics_port, 0,
+             "dlsm: port for Prometheus on 127.0.0.1, while a database is open; calls are measured "
+             "then, which takes some time of each; 0: none");
 DEFINE_uint64(publish_interval_ms, 0,
               "dlsm: how often what was written is published for followers; 0: not at all");
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes of a memtable");
@@ -150,6 +153,7 @@ Status CheckRanges() {
       CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, 0, 40),
       CheckRange<uint64_t>("block_size", FLAGS_block_size, 256, 16 << 20),
       CheckRange<double>("simulated_gbit_per_second", FLAGS_simulated_gbit_per_second, 0, 1e6),
+      CheckRange<int32_t>("metrics_port", FLAGS_metrics_port, 0, 65535),
       CheckRange<uint32_t>("shards", FLAGS_shards, 1, 256),
       CheckRange<uint32_t>("fixed_compute_shards_num", FLAGS_fixed_compute_shards_num, 0, 256),
   });
@@ -254,6 +258,7 @@ void SetTree(const Choices& choices, EngineOptions* options) {
 void SetNodes(const Choices& choices, EngineOptions* options) {
   options->take_over = FLAGS_take_over;
   options->follow = FLAGS_follow;
+  options->metrics_port = FLAGS_metrics_port;
   options->publish_interval_ms = FLAGS_publish_interval_ms;
   options->log = choices.log;
   options->log_bytes_max = FLAGS_log_bytes_max;

@@ -194,4 +194,8 @@ uint64_t MemoryNode::calls(Method method) const {
   return calls_[static_cast<size_t>(method)].load(std::memory_order_relaxed);
 }
 
+uint64_t MemoryNode::request_bytes(Method method) const {
+  return request_bytes_[static_cast<size_t>(method)].load(std::memory_order_relaxed);
+}
+
 }  // namespace dlsm

@@ -112,6 +112,9 @@ class MemoryNode final : public RpcHandler {
 
   NodeStatisticsReply Statistics() const;
   uint64_t calls(Method method) const;
+  // Of the requests of these calls.
+  uint64_t request_bytes(Method method) const;
+  size_t free_extents() const { return databases_.free_extents(); }
   AccessRevoker::Statistics revocations() const { return revoker_.statistics(); }
   uint64_t quarantined_bytes() const { return databases_.quarantined_bytes(); }
   uint64_t take_overs() const { return databases_.take_overs(); }
@@ -155,7 +158,9 @@ class MemoryNode final : public RpcHandler {
   DatabaseTable databases_;
   PeerNodes peers_;
   MergeService merges_;
-  std::array<std::atomic<uint64_t>, kMethodCount> calls_{};  // Relaxed: counts order nothing.
+  // Relaxed: counts order nothing.
+  std::array<std::atomic<uint64_t>, kMethodCount> calls_{};
+  std::array<std::atomic<uint64_t>, kMethodCount> request_bytes_{};
 
   mutable port::Mutex mutex_;
   port::CondVar stop_{mutex_};

@@ -163,7 +163,10 @@ RpcDone MemoryNode::AfterStored(Method method, RpcDone done) {
 
 void MemoryNode::Handle(const RpcPeer& peer, Method method, const Slice& request, RpcDone done) {
   const auto number = static_cast<size_t>(method);
-  if (number < kMethodCount) calls_[number].fetch_add(1, std::memory_order_relaxed);
+  if (number < kMethodCount) {
+    calls_[number].fetch_add(1, std::memory_order_relaxed);
+    request_bytes_[number].fetch_add(request.size(), std::memory_order_relaxed);
+  }
   if (store_ != nullptr) {
     const Status stores = StoresOf(method) == Stores::kNothing ? Status::OK() : store_->Check();
     // What gives memory back may make the room that a full disk has not.

@@ -66,6 +66,8 @@ class NodeServer {
   // Of the threads that answer one-sided requests over tcp.
   WaitCounts DataWaits() const { return fabric_->Waits(); }
   uint64_t DataConnectionsHandedOver() const { return fabric_->HandedOver(); }
+  size_t DataConnections() const { return fabric_->Connections(); }
+  TcpTraffic DataTraffic() const { return fabric_->Traffic(); }
   ConnectionCounts Connections() const { return rpc_->Counts(); }
 
  private:

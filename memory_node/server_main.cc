@@ -4,7 +4,6 @@
 // has it read --access_file again.
 #include <fmt/core.h>
 #include <gflags/gflags.h>
-#include <prometheus/exposer.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <limits>
 #include <memory>
@@ -28,6 +26,7 @@
 #include "util/format_bytes.h"
 #include "util/known_flags.h"
 #include "util/log.h"
+#include "util/metrics/metrics_endpoint.h"
 #include "util/out_of_memory.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
@@ -307,22 +306,10 @@ void TellUnreadable(int /*signal*/) {
   _exit(kExitFailed);
 }
 
-// The exporter's only way to report is an exception.
-Status StartMetrics(std::unique_ptr<prometheus::Exposer>* exposer) {
+Status StartMetrics(const NodeServer& server, std::unique_ptr<MetricsEndpoint>* metrics) {
   if (FLAGS_metrics_port == 0) return Status::OK();
-  const std::string address =
-      HostPort{FLAGS_bind, static_cast<uint16_t>(FLAGS_metrics_port)}.ToString();
-  try {
-    *exposer = std::make_unique<prometheus::Exposer>(address);
-  } catch (const std::exception& error) {
-    const bool ipv6 = FLAGS_bind.find(':') != std::string::npos;
-    return Status::IOError(fmt::format(
-        "cannot serve metrics on {}: {}; is the port in use{}", address, error.what(),
-        ipv6 ? ", or the library civetweb built without IPv6, as Debian's is? Then metrics need an "
-               "IPv4 address to --bind"
-             : "?"));
-  }
-  return Status::OK();
+  return MetricsEndpoint::Start(FLAGS_bind, FLAGS_metrics_port,
+                                {std::make_shared<ServerMetrics>(&server)}, metrics);
 }
 
 int Fail(const Status& status, int code) {
@@ -346,15 +333,13 @@ int Run(int count, char** arguments) {
   if (status.ok()) status = NodeServer::Start(options, &server);
   if (!status.ok()) return Fail(status, kExitFailed);
 
-  const auto metrics = std::make_shared<ServerMetrics>(server.get());
-  std::unique_ptr<prometheus::Exposer> exposer;
-  status = StartMetrics(&exposer);
+  std::unique_ptr<MetricsEndpoint> metrics;
+  status = StartMetrics(*server, &metrics);
   if (!status.ok()) return Fail(status, kExitFailed);
-  if (exposer != nullptr) exposer->RegisterCollectable(metrics);
 
   PrintReady(*server, options);
   RunUntilStopped(server->node(), options.access.get());
-  exposer.reset();
+  metrics.reset();
   server.reset();
   fmt::print("memory node {} stopped\n", static_cast<uint32_t>(options.node.node));
   return 0;

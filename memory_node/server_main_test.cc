@@ -285,6 +285,12 @@ TEST_F(ServerMainTest, TellsMetricsAndStatus) {
   EXPECT_THAT(page, HasSubstr("dlsm_tcp_waits_polled_total 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_tcp_connections_handed_over_total 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_rpc_calls_total{method=\"merge\"} 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_rpc_request_bytes_total{method=\"merge\"} 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_connections{kind=\"control\"} 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_connections{kind=\"data\"} 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_free_extents 1"));
+  EXPECT_THAT(page, HasSubstr("dlsm_tcp_sent_bytes_total 0"));
+  EXPECT_THAT(page, HasSubstr("dlsm_merge_seconds_total 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_merge_waiting_bytes 0"));
   EXPECT_THAT(page, HasSubstr("dlsm_merge_bytes_per_second 0"));
   EXPECT_THAT(process.LineWith(" used, "), HasSubstr("0 databases, 0 open, 0 merges done"));

@@ -11,7 +11,7 @@ target_link_libraries(dlsm PRIVATE spdlog::spdlog OpenSSL::SSL OpenSSL::Crypto S
 
 install(DIRECTORY include/dLSM DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h")
-install(TARGETS dlsm EXPORT dLSMTargets)
+install(TARGETS dlsm dlsm_metrics EXPORT dLSMTargets)
 foreach(program Server dlsm_serve dlsm_tool)
   # Beside the library, wherever the two are installed.
   if(BUILD_SHARED_LIBS)
@@ -20,6 +20,10 @@ foreach(program Server dlsm_serve dlsm_tool)
   endif()
   install(TARGETS ${program})
 endforeach()
+
+if(BUILD_SHARED_LIBS)
+  set_target_properties(dlsm_metrics PROPERTIES INSTALL_RPATH "$ORIGIN")
+endif()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/dLSM)
 install(EXPORT dLSMTargets NAMESPACE dLSM:: DESTINATION ${package_folder})

@@ -40,6 +40,11 @@ cmake -S "$samples" -B "$work/cpp" "-DCMAKE_PREFIX_PATH=$work/prefix" \
       "-DCMAKE_CXX_COMPILER=$cxx" >/dev/null
 cmake --build "$work/cpp" >/dev/null
 expect_output "$work/cpp/sample"
+served=$("$work/cpp/sample_metrics")
+if [[ $served != "metrics are served" ]]; then
+  echo "sample_metrics printed '$served'" >&2
+  exit 1
+fi
 
 echo "-- C, pkg-config"
 export PKG_CONFIG_PATH=$library_folder/pkgconfig

@@ -27,6 +27,14 @@ dlsm_tests(db_test "${dlsm_db_rooms};db/test" 8)
 # Every operation with every fault; by itself, so that its time is seen.
 dlsm_tests(fault_test db/test/faults 4 LABELS faults)
 
+# What programs tell Prometheus.
+file(GLOB metrics_tests CONFIGURE_DEPENDS util/metrics/*_test.cc db/metrics/*_test.cc)
+add_executable(metrics_test ${metrics_tests})
+target_link_libraries(metrics_test PRIVATE dlsm_metrics dlsm dlsm_settings prometheus-cpp::pull
+                      GTest::gmock GTest::gtest_main)
+dlsm_compile_tests(metrics_test)
+dlsm_discover_tests(metrics_test 10)
+
 # The network face.
 file(GLOB serve_tests CONFIGURE_DEPENDS db/serve/*_test.cc)
 add_executable(serve_test ${serve_tests})
@@ -122,6 +130,14 @@ if(TARGET db_bench AND NOT DLSM_SANITIZE)
     set_tests_properties(cluster.${kind} PROPERTIES LABELS end_to_end TIMEOUT 120
                          SKIP_RETURN_CODE 77)
   endforeach()
+endif()
+
+# A real Prometheus scrapes all programs, where it is installed.
+if(TARGET db_bench AND NOT DLSM_SANITIZE)
+  add_test(NAME metrics.prometheus COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/metrics_test.py
+                                           $<TARGET_FILE_DIR:db_bench>)
+  set_tests_properties(metrics.prometheus PROPERTIES LABELS end_to_end TIMEOUT 120
+                       SKIP_RETURN_CODE 77)
 endif()
 
 # Applications and Servers are killed until sixty kills are survived, over each fabric.

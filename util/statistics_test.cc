@@ -66,5 +66,69 @@ TEST(StatisticsTest, ThreadsAddUp) {
   EXPECT_EQ(statistics->Get(Ticker::kKeysRead), 5u);
 }
 
+// Fails if a histogram was added without a name, or two share one.
+TEST(StatisticsTest, EveryHistogramHasANameOfItsOwn) {
+  std::set<std::string> names;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(HistogramType::kHistogramCount); ++i) {
+    EXPECT_TRUE(names.insert(HistogramName(static_cast<HistogramType>(i))).second);
+  }
+  EXPECT_STREQ(HistogramName(HistogramType::kGet), "dlsm.get.nanos");
+  EXPECT_STREQ(HistogramName(HistogramType::kCompactRange), "dlsm.compact.range.nanos");
+  EXPECT_STREQ(HistogramName(HistogramType::kWaitDurable), "dlsm.wait.durable.nanos");
+}
+
+// Fails if latencies count before they are asked for, after that is over, or for another call.
+TEST(StatisticsTest, LatenciesCountAtTheirLevelOnly) {
+  const std::shared_ptr<Statistics> statistics = CreateStatistics();
+  EXPECT_EQ(statistics->level(), StatsLevel::kCounters);
+  statistics->AddLatency(HistogramType::kGet, 100);
+  EXPECT_EQ(statistics->Get(HistogramType::kGet).count, 0u);
+  statistics->SetLevel(StatsLevel::kLatencies);
+  EXPECT_EQ(statistics->level(), StatsLevel::kLatencies);
+  statistics->AddLatency(HistogramType::kGet, 100);
+  statistics->AddLatency(HistogramType::kGet, 300);
+  statistics->SetLevel(StatsLevel::kCounters);
+  statistics->AddLatency(HistogramType::kGet, 500);
+  const HistogramData data = statistics->Get(HistogramType::kGet);
+  EXPECT_EQ(data.count, 2u);
+  EXPECT_EQ(data.sum, 400u);
+  EXPECT_EQ(data.at_most[7], 1u);
+  EXPECT_EQ(data.at_most[9], 2u);
+  EXPECT_EQ(statistics->Get(HistogramType::kPut).count, 0u);
+  EXPECT_NE(statistics->ToString().find("dlsm.get.nanos"), std::string::npos);
+  EXPECT_EQ(statistics->ToString().find("dlsm.put.nanos"), std::string::npos);
+}
+
+// Fails if latencies of concurrent threads get lost, or a reset leaves some.
+TEST(StatisticsTest, LatenciesOfThreadsAddUp) {
+  const std::shared_ptr<Statistics> statistics = CreateStatistics();
+  statistics->SetLevel(StatsLevel::kLatencies);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (uint64_t n = 1; n <= 10000; ++n) statistics->AddLatency(HistogramType::kPut, n);
+    });
+  }
+  uint64_t seen = 0;
+  while (seen < 40000) {
+    const uint64_t count = statistics->Get(HistogramType::kPut).count;
+    EXPECT_GE(count, seen);
+    seen = count;
+    std::this_thread::yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  const HistogramData data = statistics->Get(HistogramType::kPut);
+  EXPECT_EQ(data.count, 80000u);
+  EXPECT_EQ(data.sum, 8u * 50005000);
+  EXPECT_EQ(data.at_most[10], 8u * 1024);
+  statistics->Reset();
+  EXPECT_EQ(statistics->Get(HistogramType::kPut).count, 0u);
+  EXPECT_EQ(statistics->ToString(), "");
+  statistics->AddLatency(HistogramType::kPut, 64);
+  EXPECT_EQ(statistics->Get(HistogramType::kPut).count, 1u);
+  EXPECT_EQ(statistics->Get(HistogramType::kPut).sum, 64u);
+  EXPECT_DOUBLE_EQ(statistics->Get(HistogramType::kPut).max, 64);
+}
+
 }  // namespace
 }  // namespace dlsm

@@ -253,7 +253,13 @@ Status Background::Merge(const MergePick& pick, Runner runner) {
   }
   counters.Add(Ticker::kMergeBytesRead, statistics.bytes_read);
   counters.Add(Ticker::kMergeBytesWritten, statistics.bytes_written);
-  counters.Add(Ticker::kMergeMicros, port::MicrosecondsSince(start));
+  const uint64_t micros = port::MicrosecondsSince(start);
+  counters.Add(Ticker::kMergeMicros, micros);
+  if (!outcome.remote) {
+    counters.Add(Ticker::kLocalMergeBytesRead, statistics.bytes_read);
+    counters.Add(Ticker::kLocalMergeBytesWritten, statistics.bytes_written);
+    counters.Add(Ticker::kLocalMergeMicros, micros);
+  }
   if (pick.in_place()) counters.Add(Ticker::kMergesInPlace);
   if (pick.cause == MergeCause::kReads) {
     counters.Add(pick.in_place() ? Ticker::kMergesForReads : Ticker::kMergesDownForReads);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "db/handle/properties.h"
+#include "util/call_timer.h"
 #include "util/null_argument.h"
 #include "util/other_process.h"
 #include "util/out_of_memory.h"
@@ -29,6 +30,7 @@ Status DbImpl::CheckOpenAsleep() const {
 // -------- Writes
 
 Status DbImpl::Put(const WriteOptions& options, const Slice& key, const Slice& value) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kPut);
   DLSM_RETURN_IF_ERROR(CheckOpen());
   return writer_->WriteOne(options, ValueType::kValue, key, value);
 } catch (const std::bad_alloc&) {
@@ -36,6 +38,7 @@ Status DbImpl::Put(const WriteOptions& options, const Slice& key, const Slice& v
 }
 
 Status DbImpl::Delete(const WriteOptions& options, const Slice& key) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kDelete);
   DLSM_RETURN_IF_ERROR(CheckOpen());
   return writer_->WriteOne(options, ValueType::kDeletion, key, Slice());
 } catch (const std::bad_alloc&) {
@@ -43,6 +46,7 @@ Status DbImpl::Delete(const WriteOptions& options, const Slice& key) try {
 }
 
 Status DbImpl::DeleteRange(const WriteOptions& options, const Slice& begin, const Slice& end) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kDelete);
   DLSM_RETURN_IF_ERROR(CheckOpen());
   WriteBatch range;
   range.DeleteRange(begin, end);
@@ -52,6 +56,7 @@ Status DbImpl::DeleteRange(const WriteOptions& options, const Slice& begin, cons
 }
 
 Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kWrite);
   DLSM_RETURN_IF_ERROR(CheckOpen());
   if (updates == nullptr) return NullArgument("updates");
   return writer_->Write(options, *updates);
@@ -64,7 +69,9 @@ Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) try {
 bool DbImpl::GetProperty(const Slice& property, std::string* value) try {
   if (value == nullptr) return false;
   value->clear();
-  return CheckOpen().ok() && Properties(*this).Get(property, value);
+  // A handle that sleeps goes on sleeping: properties may be asked for regularly.
+  if (!opened_by_.IsHere() || state_.closed()) return false;
+  return Properties(*this).Get(property, value);
 } catch (const std::bad_alloc&) {
   EndForLackOfMemory();
 }
@@ -85,6 +92,7 @@ void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) try
 
 // A shard that fails keeps no other from being merged.
 Status DbImpl::CompactRange(const Slice* begin, const Slice* end) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kCompactRange);
   DLSM_RETURN_IF_ERROR(CheckOpen());
   const CallerWork::Turn turn(&callers_, CallerWork::Turn::Kind::kMerge);
   const std::vector<size_t> shards = reads_.ShardsOf(begin, end);
@@ -103,6 +111,7 @@ Status DbImpl::CompactRange(const Slice* begin, const Slice* end) try {
 }
 
 Status DbImpl::Flush(const FlushOptions& options) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kFlush);
   DLSM_RETURN_IF_ERROR(CheckOpen());
   return FlushShards(options.wait);
 } catch (const std::bad_alloc&) {

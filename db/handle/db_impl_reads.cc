@@ -10,6 +10,7 @@
 #include "db/read/db_iterator.h"
 #include "db/read/get_pipeline_impl.h"
 #include "db/read/multi_get_forms.h"
+#include "util/call_timer.h"
 #include "util/null_argument.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
@@ -74,6 +75,7 @@ Status DbImpl::GetAndTake(const ReadOptions& options, const Slice& key, bool pin
 }
 
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* value) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kGet);
   if (value == nullptr) [[unlikely]]
     return NullArgument("value");
   return GetAndTake(options, key, /*pins=*/false,
@@ -86,6 +88,7 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, std::string* va
 
 // What *value was may be the key: it goes when the key has been looked up.
 Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kGet);
   if (value == nullptr) [[unlikely]]
     return NullArgument("value");
   const Status got =
@@ -102,6 +105,7 @@ Status DbImpl::Get(const ReadOptions& options, const Slice& key, PinnableSlice* 
 
 std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                      std::vector<std::string>* values) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kMultiGet);
   return MultiGetStrings(keys, values,
                          [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 } catch (const std::bad_alloc&) {
@@ -110,6 +114,7 @@ std::vector<Status> DbImpl::MultiGet(const ReadOptions& options, const std::vect
 
 void DbImpl::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                       PinnableSlice* values, Status* statuses) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kMultiGet);
   MultiGetPinned(count, keys, values, statuses,
                  [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 } catch (const std::bad_alloc&) {

@@ -15,6 +15,7 @@
 #include "db/log/write_log.h"
 #include "port/clock.h"
 #include "port/mutex.h"
+#include "util/call_timer.h"
 #include "util/coding.h"
 #include "util/fabric/peer_spans.h"
 #include "util/log.h"
@@ -266,6 +267,7 @@ SequenceNumber DbImpl::Settle() const {
 }
 
 Status DbImpl::FlushLog(bool sync) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kFlushLog);
   DLSM_RETURN_IF_ERROR(CheckOpen());
   if (sync) return WaitDurable(LatestSequence());
   return log_ != nullptr ? log_->AwaitDurable(log_->tail()) : Status::OK();
@@ -275,6 +277,7 @@ Status DbImpl::FlushLog(bool sync) try {
 
 // A write that has settled took its place in the log before: the tail is behind it.
 Status DbImpl::WaitDurable(uint64_t sequence) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kWaitDurable);
   DLSM_RETURN_IF_ERROR(CheckOpen());
   const SequenceNumber last = Settle();
   if (sequence > last) {

@@ -16,6 +16,7 @@
 #include "db/read/get_pipeline_impl.h"
 #include "db/read/multi_get_forms.h"
 #include "port/allocation_point.h"
+#include "util/call_timer.h"
 #include "util/log.h"
 #include "util/null_argument.h"
 #include "util/other_process.h"
@@ -232,6 +233,7 @@ Status Follower::GetAndTake(const ReadOptions& options, const Slice& key, bool p
 }
 
 Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* value) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kGet);
   if (value == nullptr) return NullArgument("value");
   return GetAndTake(options, key, /*pins=*/false, [value](const LookupResult* result) {
     value->assign(result->value.data(), result->value.size());
@@ -244,6 +246,7 @@ Status Follower::Get(const ReadOptions& options, const Slice& key, std::string* 
 // this handle's only as long as its lease. `key` may point into *value, so *value is reset only
 // after the lookup.
 Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kGet);
   if (value == nullptr) return NullArgument("value");
   const Status got = GetAndTake(options, key, /*pins=*/true, [value](LookupResult* result) {
     Pin(result, /*keeper=*/nullptr, value);
@@ -257,6 +260,7 @@ Status Follower::Get(const ReadOptions& options, const Slice& key, PinnableSlice
 
 std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
                                        std::vector<std::string>* values) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kMultiGet);
   return MultiGetStrings(keys, values,
                          [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 } catch (const std::bad_alloc&) {
@@ -265,6 +269,7 @@ std::vector<Status> Follower::MultiGet(const ReadOptions& options, const std::ve
 
 void Follower::MultiGet(const ReadOptions& options, size_t count, const Slice* keys,
                         PinnableSlice* values, Status* statuses) try {
+  const CallTimer timer(statistics_.get(), HistogramType::kMultiGet);
   MultiGetPinned(count, keys, values, statuses,
                  [&](const auto&... of_all) { MultiGetInto(options, of_all...); });
 } catch (const std::bad_alloc&) {

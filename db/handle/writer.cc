@@ -94,6 +94,7 @@ Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice
     if (inserted.done) EncodeLogEntry(type, key, value, place.entries());
     end = place.end();
     place.Fill(inserted.number, inserted.done ? 1 : 0);
+    if (inserted.done) counters.Add(Ticker::kLogWrites);
   }
   if (inserted.look_is_due || !inserted.done) [[unlikely]]
     parts_.calls.look(NumberOf(shard));
@@ -141,6 +142,7 @@ Status Writer::Write(const WriteOptions& options, const WriteBatch& updates) {
   if (log_ != nullptr) {
     if (inserted) std::memcpy(place.entries(), entries.data(), entries.size());
     place.Fill(first, inserted ? batch.entries : 0);
+    if (inserted) counters.Add(Ticker::kLogWrites);
   }
   Look(batch);
   if (!inserted) return NothingWritten();

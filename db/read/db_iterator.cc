@@ -7,6 +7,7 @@
 
 #include "port/process_mark.h"
 #include "table/key_prefix.h"
+#include "util/call_timer.h"
 #include "util/other_process.h"
 #include "util/out_of_memory.h"
 
@@ -61,6 +62,7 @@ class DbIterator final : public Iterator {
   // may lack memory for blocks, keys and values, which has left what it moved somewhere in between.
 
   void Seek(const Slice& target) override try {
+    const CallTimer timer(statistics_.get(), HistogramType::kSeek);
     if (!StartSeek(/*forward=*/true)) return;
     const bool below = options_.lower_bound.has_value() &&
                        comparator_.CompareUserKeys(target, *options_.lower_bound) < 0;
@@ -71,6 +73,7 @@ class DbIterator final : public Iterator {
   }
 
   void SeekToFirst() override try {
+    const CallTimer timer(statistics_.get(), HistogramType::kSeek);
     if (!StartSeek(/*forward=*/true)) return;
     if (options_.lower_bound.has_value()) {
       SeekEntries(*options_.lower_bound);
@@ -83,6 +86,7 @@ class DbIterator final : public Iterator {
   }
 
   void SeekToLast() override try {
+    const CallTimer timer(statistics_.get(), HistogramType::kSeek);
     if (!StartSeek(/*forward=*/false)) return;
     if (options_.upper_bound.has_value()) {
       SeekEntriesBefore(*options_.upper_bound, kSequenceNumberMax);
@@ -100,6 +104,7 @@ class DbIterator final : public Iterator {
       SeekToLast();
       return;
     }
+    const CallTimer timer(statistics_.get(), HistogramType::kSeek);
     if (!StartSeek(/*forward=*/false)) return;
     // Behind all versions of it, which are numbered from 1 on, and no further: what follows may be
     // many deletions.

@@ -152,6 +152,7 @@ void EventLoop::CloseIdle(int64_t now) {
       idle.push_back(client.get());
     }
   }
+  server_.idle_clients += idle.size();
   for (Client* client : idle) Close(client);
 }
 
@@ -164,6 +165,7 @@ void EventLoop::Run() {
   while (!stopping_) {
     const int count = epoll_wait(poll_.get(), events.data(), kEvents, kTimeoutMs);
     const int64_t now = UnixMilliseconds();
+    received_at_ = port::Clock::now();
     ready.clear();
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<size_t>(i)];
@@ -230,7 +232,7 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
   bool first = true;
   while (!client->session().closes && client->unsent() < kUnsentMost) {
     if (requests_.size() >= kRequestsInRound) return false;
-    Request request{client, {}, false, false, client->taken(), 0, 0};
+    Request request{client, {}, false, false, client->taken(), 0, 0, nullptr};
     client->parser().set_authenticated(client->session().authenticated);
     const RequestParser::State state = client->Peek(&request.arguments);
     if (state == RequestParser::State::kMore) return true;
@@ -282,12 +284,14 @@ void EventLoop::Answer(Round* round) {
       continue;
     }
     request.reply_begin = client.out().size();
-    Execute(&server_, &client.session(), round, request.arguments, &client.reply());
+    request.command =
+        Execute(&server_, &client.session(), round, request.arguments, &client.reply());
     request.reply_end = client.out().size();
     done.push_back(std::move(request));
   }
   requests_ = std::move(done);
   const Status written = round->Commit();
+  CountLatencies();
   if (written.ok()) return;
   std::unordered_map<Client*, std::string> replies;
   std::unordered_map<Client*, size_t> begins;
@@ -310,11 +314,27 @@ void EventLoop::Answer(Round* round) {
   }
 }
 
+// Neighbours are often alike: they are counted together.
+void EventLoop::CountLatencies() {
+  const std::chrono::nanoseconds taken = port::Clock::now() - received_at_;
+  const auto nanos = static_cast<uint64_t>(taken.count());
+  for (size_t begin = 0; begin < requests_.size();) {
+    const Command* const command = requests_[begin].command;
+    size_t end = begin + 1;
+    while (end < requests_.size() && requests_[end].command == command) ++end;
+    if (command != nullptr) latencies_.Add(*command, nanos, end - begin);
+    begin = end;
+  }
+}
+
 void EventLoop::SendTo(Client* client) {
   if (client->broken) return;
   uint64_t sent = 0;
-  client->broken = !client->Send(&sent) || client->unsent() > limits_.output_bytes ||
-                   (client->session().closes && client->unsent() == 0);
+  client->broken = !client->Send(&sent) || (client->session().closes && client->unsent() == 0);
+  if (!client->broken && client->unsent() > limits_.output_bytes) {
+    client->broken = true;
+    ++server_.slow_clients;
+  }
   server_.bytes_out += sent;
   // A client that has much to take is not asked for more, and one that has nothing not to take it.
   const uint32_t events = (client->unsent() < kUnsentMost ? uint32_t{EPOLLIN} : 0) |

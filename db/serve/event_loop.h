@@ -13,9 +13,11 @@
 
 #include "dLSM/status.h"
 #include "db/serve/client.h"
+#include "db/serve/command_latencies.h"
 #include "db/serve/executor.h"
 #include "db/serve/round.h"
 #include "db/serve/server_state.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 #include "port/thread.h"
 #include "util/fabric/tls/tls_context.h"
@@ -31,9 +33,10 @@ class EventLoop {
     int64_t idle_seconds = 0;               // 0: for ever.
   };
 
-  // `server` outlives this. `tls`: of all clients; null: none.
-  EventLoop(ServerState* server, const Limits& limits, std::shared_ptr<const TlsContext> tls)
-      : server_(*server), limits_(limits), tls_(std::move(tls)) {}
+  // `server` and `latencies` outlive this. `tls`: of all clients; null: none.
+  EventLoop(ServerState* server, CommandLatencies* latencies, const Limits& limits,
+            std::shared_ptr<const TlsContext> tls)
+      : server_(*server), latencies_(*latencies), limits_(limits), tls_(std::move(tls)) {}
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
   ~EventLoop() { Stop(); }
@@ -54,6 +57,7 @@ class EventLoop {
     size_t taken_before;
     size_t reply_begin;
     size_t reply_end;
+    const Command* command;  // Null if it was refused or queued.
   };
 
   void Run();
@@ -70,10 +74,13 @@ class EventLoop {
   // Adds requests of the client to the round. Returns false if no other request fits into it.
   bool AddRequests(Client* client, Round* round, std::vector<std::string>* reads);
   void Answer(Round* round);
+  // The answers of the round's requests are ready.
+  void CountLatencies();
   void SendTo(Client* client);
   void Wake() const;
 
   ServerState& server_;
+  CommandLatencies& latencies_;
   const Limits limits_;
   const std::shared_ptr<const TlsContext> tls_;
   FileDescriptor poll_;
@@ -83,6 +90,7 @@ class EventLoop {
   int64_t house_kept_at_ = 0;
   int64_t told_at_ = 0;
   std::vector<Request> requests_;
+  port::Clock::time_point received_at_;  // When those that are served now were received.
   std::vector<char> scratch_;
   port::Mutex mutex_;
   std::vector<FileDescriptor> new_ GUARDED_BY(mutex_);

@@ -76,21 +76,23 @@ void RunCommand(ServerState* server, Session* session, Round* round, const Comma
   reply->Error("ERR " + failure.ToString());
 }
 
-void Execute(ServerState* server, Session* session, Round* round,
-             const std::vector<Slice>& arguments, Reply* reply) {
+const Command* Execute(ServerState* server, Session* session, Round* round,
+                       const std::vector<Slice>& arguments, Reply* reply) {
   ++server->commands;
   const Command* const command = FindCommand(arguments[0]);
   if (const std::string refusal = Refusal(*session, command, arguments); !refusal.empty()) {
     ++server->errors;
     session->queue_failed |= session->queues;
-    return reply->Error(refusal);
+    reply->Error(refusal);
+    return nullptr;
   }
   session->last_command = command->name;
   const auto start = port::Clock::now();
   if (session->queues && (command->flags & kNotQueued) == 0) {
     std::vector<std::string>& queued = session->queued.emplace_back();
     for (const Slice& argument : arguments) queued.push_back(argument.ToString());
-    return reply->Simple("QUEUED");
+    reply->Simple("QUEUED");
+    return nullptr;
   }
   RunCommand(server, session, round, *command, arguments, reply);
   const int64_t slower_than = server->slow_log.slower_than();
@@ -98,6 +100,7 @@ void Execute(ServerState* server, Session* session, Round* round,
   if (slower_than >= 0 && micros >= slower_than) {
     server->slow_log.Add(*session, arguments, round->now(), micros);
   }
+  return command;
 }
 
 void EndTransaction(ServerState* server, Session* session) {

@@ -28,9 +28,10 @@ struct Needs {
 Needs NeedsOf(const ServerState& server, const Session& session,
               const std::vector<Slice>& arguments);
 
-// Answers the request, whose needs the round has.
-void Execute(ServerState* server, Session* session, Round* round,
-             const std::vector<Slice>& arguments, Reply* reply);
+// Answers the request, whose needs the round has. Returns its command, or null if that was refused
+// or queued.
+const Command* Execute(ServerState* server, Session* session, Round* round,
+                       const std::vector<Slice>& arguments, Reply* reply);
 
 // Runs a command that has passed all checks. What failed in the round is the answer then, instead
 // of what the command said.

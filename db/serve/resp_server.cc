@@ -58,8 +58,12 @@ Status RespServer::Start(const RespServerOptions& options, std::unique_ptr<DB> d
   for (const char byte : random) state.run_id += fmt::format("{:02x}", static_cast<uint8_t>(byte));
   DLSM_RETURN_IF_ERROR(made->Listen());
   for (size_t i = 0; i < options.threads; ++i) {
-    made->loops_.push_back(std::make_unique<EventLoop>(&state, options.limits, options.tls));
-    DLSM_RETURN_IF_ERROR(made->loops_.back()->Start());
+    state.latencies.push_back(std::make_unique<CommandLatencies>());
+    made->loops_.push_back(std::make_unique<EventLoop>(&state, state.latencies.back().get(),
+                                                       options.limits, options.tls));
+  }
+  for (const auto& loop : made->loops_) {
+    DLSM_RETURN_IF_ERROR(loop->Start());
   }
   made->acceptor_ = port::Thread([raw = made.get()] { raw->Accept(); });
   made->housekeeper_ = port::Thread([raw = made.get()] { raw->KeepHouse(); });

@@ -41,6 +41,9 @@ class RespServer {
   ~RespServer();
 
   int port() const { return state_.port; }
+  // For metrics.
+  const ServerState& state() const { return state_; }
+  DB& db() { return store_.db(); }
   // Answers what has been taken, and closes the database.
   Status Stop();
 

@@ -11,11 +11,15 @@
 #include <string>
 
 #include "dLSM/db.h"
+#include "dLSM/statistics.h"
+#include "db/metrics/db_metrics.h"
 #include "db/serve/records.h"
 #include "db/serve/resp_server.h"
+#include "db/serve/serve_metrics.h"
 #include "util/fabric/tls/tls_context.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
+#include "util/metrics/metrics_endpoint.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
@@ -41,6 +45,7 @@ DEFINE_string(appendfsync, "everysec",
 DEFINE_int32(threads, 1, "event loops");
 DEFINE_int32(maxclients, 10'000, "clients at a time");
 DEFINE_int32(timeout, 0, "seconds after which an idle client is cut off; 0: never");
+DEFINE_int32(metrics_port, 0, "port for Prometheus, at the address of --bind; 0: none");
 DEFINE_uint64(write_buffer_size, 64 << 20, "bytes of a memtable");
 
 namespace dlsm::serve {
@@ -55,6 +60,9 @@ Status CheckFlags() {
   };
   constexpr int kPortMax = 65535;
   if (FLAGS_port < 0 || FLAGS_port > kPortMax) return wrong("port", "0 to 65535");
+  if (FLAGS_metrics_port < 0 || FLAGS_metrics_port > kPortMax) {
+    return wrong("metrics_port", "0 to 65535");
+  }
   if (FLAGS_threads < 1 || FLAGS_threads > 256) return wrong("threads", "1 to 256");
   if (FLAGS_maxclients < 1) return wrong("maxclients", "at least 1");
   if (FLAGS_timeout < 0) return wrong("timeout", "at least 0");
@@ -98,6 +106,15 @@ Status OpenDatabase(std::unique_ptr<DB>* db) {
   return DB::Open(options, FLAGS_database, db);
 }
 
+Status StartMetrics(RespServer* server, std::unique_ptr<MetricsEndpoint>* metrics) {
+  if (FLAGS_metrics_port == 0) return Status::OK();
+  server->db().GetStatistics()->SetLevel(StatsLevel::kLatencies);
+  return MetricsEndpoint::Start(FLAGS_bind, FLAGS_metrics_port,
+                                {std::make_shared<ServeMetrics>(&server->state()),
+                                 std::make_shared<DbMetrics>(&server->db())},
+                                metrics);
+}
+
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -128,11 +145,14 @@ int Run(const sigset_t& signals) {
   if (status.ok()) status = OpenDatabase(&db);
   std::unique_ptr<RespServer> server;
   if (status.ok()) status = RespServer::Start(options, std::move(db), &server);
+  std::unique_ptr<MetricsEndpoint> metrics;
+  if (status.ok()) status = StartMetrics(server.get(), &metrics);
   if (!status.ok()) return Fail(status, kExitFailed);
   fmt::print("dlsm_serve ready on {}:{}\n", FLAGS_bind, server->port());
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
+  metrics.reset();
   const Status stopped = server->Stop();
   if (!stopped.ok()) return Fail(stopped, kExitFailed);
   fmt::print("dlsm_serve stopped\n");

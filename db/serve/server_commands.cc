@@ -135,7 +135,8 @@ void Config(Call& call) {
     for (std::atomic<uint64_t>* counter :
          {&call.server.commands, &call.server.connections, &call.server.hits, &call.server.misses,
           &call.server.expired, &call.server.errors, &call.server.bytes_in, &call.server.bytes_out,
-          &call.server.rejected, &call.server.rounds}) {
+          &call.server.rejected, &call.server.slow_clients, &call.server.idle_clients,
+          &call.server.rounds}) {
       counter->store(0);
     }
     return call.reply.Ok();

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "db/serve/clients.h"
+#include "db/serve/command_latencies.h"
 #include "db/serve/slow_log.h"
 #include "db/serve/store.h"
 #include "port/mutex.h"
@@ -57,10 +59,13 @@ struct ServerState {
   Hints hints;
   SlowLog slow_log;
   Clients clients_by_id;
+  std::vector<std::unique_ptr<CommandLatencies>> latencies;  // Of each event loop. Constant.
 
   std::atomic<uint64_t> connections{0};  // So far.
   std::atomic<uint64_t> clients{0};      // Now.
   std::atomic<uint64_t> rejected{0};
+  std::atomic<uint64_t> slow_clients{0};  // Cut off because they did not take their answers.
+  std::atomic<uint64_t> idle_clients{0};  // Cut off because they asked for nothing.
   std::atomic<uint64_t> commands{0};
   std::atomic<uint64_t> hits{0};
   std::atomic<uint64_t> misses{0};

@@ -37,6 +37,11 @@ class SlowLog {
   // The newest first, at most `count`; below 0: all.
   std::vector<Entry> Newest(int64_t count) const;
   size_t length() const;
+  // Entries so far.
+  uint64_t added() const {
+    const port::MutexLock lock(mutex_);
+    return next_;
+  }
   void Clear();
 
  private:

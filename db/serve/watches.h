@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dLSM/slice.h"
 #include "port/mutex.h"

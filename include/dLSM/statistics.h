@@ -1,6 +1,9 @@
 // Counters of a database: always on, monotonic, cheap enough not to matter. ToString() and the
 // property dlsm.stats name them after their enumerators: kMergesWhileIdle is
 // dlsm.merges.while.idle. Those of micros are microseconds, summed over what ran side by side.
+//
+// At StatsLevel::kLatencies also how long public calls take: histograms, which ToString() and
+// dlsm.stats show as dlsm.get.nanos. metrics.h exports both to Prometheus.
 #pragma once
 
 #include <array>
@@ -47,7 +50,10 @@ enum class Ticker : uint32_t {
   kTrivialMoves,          // Tables that went a level down untouched.
   kMergeBytesRead,
   kMergeBytesWritten,
-  kMergeMicros,           // From the begin of a merge until readers see its tables.
+  kMergeMicros,          // From the begin of a merge until readers see its tables.
+  kLocalMergeBytesRead,  // Of these three, the ones of merges on the compute node.
+  kLocalMergeBytesWritten,
+  kLocalMergeMicros,
   kMergeCalls,            // To memory nodes.
   kMergeAllocations,      // Of memory nodes, for the outputs.
   kMergeTables,           // Made by merges.
@@ -75,6 +81,7 @@ enum class Ticker : uint32_t {
   kTablesElsewhere,  // Not where Options::placement wanted them first: full, or it did not answer.
   kMetadataEvictions,  // Tables whose index and filter had to go; see Options::memory_budget.
   kMetadataLoads,      // Tables whose index and filter a read had to fetch.
+  kLogWrites,          // Puts, deletes and batches that went into the log.
   kLogBytes,           // Of frames that were made durable.
   kLogChains,          // Of writes by which they went to the log node; none where it is mapped.
   kLogPersists,        // Calls by which the log got into files.
@@ -85,6 +92,46 @@ enum class Ticker : uint32_t {
 };
 
 const char* TickerName(Ticker ticker);
+
+// What a Statistics measures.
+enum class StatsLevel : uint32_t {
+  kCounters = 0,  // The tickers alone: the default. A public call pays a few instructions.
+  kLatencies,     // Also the latencies: each public call looks at the clock twice.
+};
+
+// Public calls of DB, which have a histogram of their latencies each. Calls that fail count, too.
+enum class HistogramType : uint32_t {
+  kGet = 0,
+  kMultiGet,  // All keys of a call together.
+  kPut,       // Put, Delete and Write include the waits of a stall.
+  kDelete,
+  kWrite,
+  kSeek,   // Seeks of iterators. A step takes less time than a look at the clock.
+  kFlush,  // Of callers. Flushes in the background are Ticker::kFlushMicros.
+  kCompactRange,
+  kFlushLog,
+  kWaitDurable,
+  kHistogramCount
+};
+
+// "dlsm.get.nanos": times are nanoseconds.
+const char* HistogramName(HistogramType type);
+
+// Latencies so far. Percentiles and max are within an eighth; count and sum are exact.
+struct HistogramData {
+  static constexpr size_t kPowers = 41;
+
+  uint64_t count = 0;
+  uint64_t sum = 0;
+  double average = 0;
+  double median = 0;
+  double percentile95 = 0;
+  double percentile99 = 0;
+  double percentile999 = 0;
+  double max = 0;
+  // at_most[i] calls took at most 2^i nanoseconds: exact.
+  std::array<uint64_t, kPowers> at_most{};
+};
 
 // Thread-safe. Each thread adds to counts of its own, which nobody else writes: no locked
 // instruction, which would have the processor wait for all that it has under way.
@@ -101,10 +148,18 @@ class Statistics {
   Mine OfThisThread();
   void Add(Ticker ticker, uint64_t count = 1);
   uint64_t Get(Ticker ticker) const;
-  // All count from zero again. What other threads add meanwhile may count or not.
+  // All count from zero again, latencies too. What other threads add meanwhile may count or not.
   void Reset();
-  // One line for each counter that is not zero.
+  // One line for each counter and each histogram that is not zero.
   std::string ToString() const;
+
+  // The level may change at any time. Calls under way may count or not. If there is no memory for
+  // latencies, the level stays as it is.
+  void SetLevel(StatsLevel level);
+  StatsLevel level() const { return level_.load(std::memory_order_relaxed); }
+  // Adds one call. Below kLatencies, and if this thread has no memory for it, nothing is added.
+  void AddLatency(HistogramType type, uint64_t nanos) noexcept;
+  HistogramData Get(HistogramType type) const;
 
  private:
   using Counts = std::array<std::atomic<uint64_t>, static_cast<size_t>(Ticker::kTickerCount)>;
@@ -112,6 +167,7 @@ class Statistics {
   uint64_t Sum(size_t ticker) const;
 
   const std::unique_ptr<Threads> threads_;
+  std::atomic<StatsLevel> level_{StatsLevel::kCounters};
   Counts at_reset_{};  // The sums then.
 };
 

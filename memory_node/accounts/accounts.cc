@@ -428,6 +428,11 @@ void Accounts::Describe(NodeStatisticsReply* statistics) const {
   statistics->databases = listed_;
 }
 
+size_t Accounts::free_extents() const {
+  const port::MutexLock lock(mutex_);
+  return allocator_.free_extents();
+}
+
 Status Accounts::CheckInvariants() const {
   const port::MutexLock lock(mutex_);
   DLSM_RETURN_IF_ERROR(allocator_.CheckInvariants());

@@ -173,6 +173,8 @@ class Accounts {
   // All but `open`.
   ListDatabasesReply List() const LOCKS_EXCLUDED(mutex_);
   void Describe(NodeStatisticsReply* statistics) const LOCKS_EXCLUDED(mutex_);
+  // Pieces into which the free memory is divided.
+  size_t free_extents() const LOCKS_EXCLUDED(mutex_);
   // Of this memory node, what it keeps for merges included.
   uint64_t FreeBytes() const LOCKS_EXCLUDED(mutex_);
   // The same as told to clients: for this database, which may have a quota, or for any, if

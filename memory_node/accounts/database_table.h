@@ -165,6 +165,7 @@ class DatabaseTable : public StoredSource {
   void KeepDisk() { accounts_.KeepDisk(); }
 
   void Describe(NodeStatisticsReply* statistics) const;
+  size_t free_extents() const { return accounts_.free_extents(); }
   // Of this memory node, what it keeps for merges included.
   uint64_t FreeBytes() const { return accounts_.FreeBytes(); }
   // The same for the database of this session, which may have a quota.

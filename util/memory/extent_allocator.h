@@ -57,6 +57,7 @@ class ExtentAllocator {
   uint64_t capacity_bytes() const { return capacity_bytes_; }
   uint64_t free_bytes() const { return free_bytes_; }
   uint64_t used_bytes() const { return capacity_bytes_ - free_bytes_; }
+  size_t free_extents() const { return by_offset_.size(); }
   uint64_t largest_free_bytes() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
 
   // Corruption naming what is wrong with this object.

@@ -63,7 +63,9 @@ class RpcServerImpl final : public RpcServer {
   Status Listen();
   uint16_t port() const override { return port_; }
   ConnectionCounts Counts() const override {
-    return {refused_.load(std::memory_order_relaxed), evicted_.load(std::memory_order_relaxed)};
+    const int trusted = trusted_.load(std::memory_order_relaxed);
+    return {static_cast<uint64_t>(trusted), refused_.load(std::memory_order_relaxed),
+            evicted_.load(std::memory_order_relaxed)};
   }
 
  private:

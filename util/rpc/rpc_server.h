@@ -61,6 +61,7 @@ struct RpcServerOptions {
 
 // Of connections, since the start.
 struct ConnectionCounts {
+  uint64_t control = 0;  // Control connections that have proved themselves: now.
   // They did not prove themselves, asked for what is not served, or broke off.
   uint64_t refused = 0;
   uint64_t evicted = 0;  // To make room for others, before they had proved themselves.

@@ -92,8 +92,7 @@ class TcpFabricServerImpl : public TcpFabricServer {
   }
 
   void Adopt(TcpStream stream, const std::string& token) override {
-    size_t connections = 0;
-    for (const auto& thread : threads_) connections += thread->connections();
+    const size_t connections = Connections();
     if (connections >= kConnectionsMax) {
       Log().Warn("data connection of {} refused: there are {} already",
                  SocketPeerName(stream.get()), connections);
@@ -117,6 +116,22 @@ class TcpFabricServerImpl : public TcpFabricServer {
   uint64_t HandedOver() const override {
     uint64_t sum = 0;
     for (const auto& thread : threads_) sum += thread->handed_over();
+    return sum;
+  }
+
+  size_t Connections() const override {
+    size_t sum = 0;
+    for (const auto& thread : threads_) sum += thread->connections();
+    return sum;
+  }
+
+  TcpTraffic Traffic() const override {
+    TcpTraffic sum;
+    for (const auto& thread : threads_) {
+      const TcpTraffic traffic = thread->traffic();
+      sum.received += traffic.received;
+      sum.sent += traffic.sent;
+    }
     return sum;
   }
 

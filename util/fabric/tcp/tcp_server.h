@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "util/deadline.h"
 #include "util/fabric/mapped/exported_region.h"
 #include "util/fabric/reach.h"
+#include "util/fabric/tcp/tcp_server_connection.h"
 #include "util/fabric/tls/tcp_stream.h"
 #include "util/fabric/wait_counts.h"
 #include "util/message_order.h"
@@ -46,6 +48,9 @@ class TcpFabricServer {
   virtual WaitCounts Waits() const = 0;
   // Connections that a busy thread has handed to an idle one.
   virtual uint64_t HandedOver() const = 0;
+  // Connections now.
+  virtual size_t Connections() const = 0;
+  virtual TcpTraffic Traffic() const = 0;
 };
 
 }  // namespace dlsm

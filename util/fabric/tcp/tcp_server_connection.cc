@@ -86,6 +86,7 @@ bool TcpServerConnection::Receive(Scratch& scratch, bool* drained) {
       return false;
   }
   order_->AfterReceive();
+  traffic_.received += moved;
   *drained = moved < asked;
   const size_t written = std::min(moved, piece);
   if (written > 0) {
@@ -250,6 +251,7 @@ bool TcpServerConnection::Send(Deadline::Clock::time_point until) {
       Log().Info("data connection of {} lost: {}", peer_, stream_.Failure());
       return false;
     }
+    traffic_.sent += moved;
     ConsumeReplies(moved);
     if (reply_count_ > 0 && Deadline::Clock::now() >= until) return true;
   }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "util/deadline.h"
 #include "util/fabric/reach.h"
@@ -24,6 +25,12 @@
 #include "util/message_order.h"
 
 namespace dlsm {
+
+// Bytes of requests, and of replies, with their headers.
+struct TcpTraffic {
+  uint64_t received = 0;
+  uint64_t sent = 0;
+};
 
 class TcpServerConnection {
  public:
@@ -47,6 +54,9 @@ class TcpServerConnection {
   // begins no further piece once it is `until`. False: the connection is to be closed (and why is
   // logged, if anything was wrong).
   bool Serve(Scratch& scratch, Deadline::Clock::time_point until);
+
+  // Returns the bytes that were moved since the last call.
+  TcpTraffic TakeTraffic() { return std::exchange(traffic_, {}); }
 
   int socket() const { return stream_.get(); }
   const std::string& peer() const { return peer_; }
@@ -110,6 +120,7 @@ class TcpServerConnection {
   size_t reply_count_ = 0;
   size_t reply_sent_ = 0;
   bool rejected_ = false;  // Nothing more is received; ends when the replies are sent.
+  TcpTraffic traffic_;
 };
 
 }  // namespace dlsm

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "port/sync_point.h"
+#include "util/eventually_testing.h"
 #include "util/fabric/factory/fabric_factory.h"
 #include "util/fabric/factory/fabric_testing.h"
 #include "util/fabric/tcp/tcp_frame.h"
@@ -74,6 +75,24 @@ TEST_F(TcpServerTest, AnswersFramesByTheBook) {
   const std::string expected = Encoded(TcpReply{TcpOpcode::kHello, TcpCode::kOk, 5, 0}) +
                                Encoded(TcpReply{TcpOpcode::kRead, TcpCode::kOk, 6, 3}) + "abc";
   EXPECT_EQ(ReceiveUpTo(socket.get(), expected.size()), expected);
+}
+
+// Fails if bytes or connections are not counted. The last reply may be counted after it has
+// arrived.
+TEST_F(TcpServerTest, CountsTraffic) {
+  const TcpTraffic before = node_.tcp().Traffic();
+  const size_t connections = node_.tcp().Connections();
+  const FileDescriptor socket = DialRaw(node_.token());
+  SendAll(socket.get(), Encoded(TcpRequest{TcpOpcode::kHello, 5, RegionId{}, 0, 0, 0}) +
+                            Encoded(TcpRequest{TcpOpcode::kRead, 6, kTestRegion, 16, 100, 0}));
+  EXPECT_EQ(ReceiveUpTo(socket.get(), 2 * TcpReply::kBytes + 100).size(),
+            2 * TcpReply::kBytes + 100);
+  EXPECT_EQ(node_.tcp().Connections(), connections + 1);
+  EXPECT_TRUE(Eventually([&] {
+    const TcpTraffic now = node_.tcp().Traffic();
+    return now.received - before.received == 2 * TcpRequest::kBytes &&
+           now.sent - before.sent == 2 * TcpReply::kBytes + 100;
+  }));
 }
 
 // Fails under ThreadSanitizer if what a fabric thread reads for a peer is not ordered before what

@@ -311,10 +311,22 @@ void TcpServerThread::Handle(const epoll_event& event, Deadline::Clock::time_poi
 bool TcpServerThread::Serves(TcpServerConnection* connection, Deadline::Clock::time_point until) {
   try {
     port::AllocationPoint("tcp server: serve");
-    return connection->Serve(scratch_, until);
+    const bool goes_on = connection->Serve(scratch_, until);
+    CountTraffic(connection);
+    return goes_on;
   } catch (const std::bad_alloc&) {
     return false;
   }
+}
+
+// This thread alone writes the counts.
+void TcpServerThread::CountTraffic(TcpServerConnection* connection) {
+  const auto add = [](std::atomic<uint64_t>* count, uint64_t bytes) {
+    count->store(count->load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  };
+  const TcpTraffic traffic = connection->TakeTraffic();
+  add(&received_bytes_, traffic.received);
+  add(&sent_bytes_, traffic.sent);
 }
 
 void TcpServerThread::Watch(TcpServerConnection* connection, int operation) {

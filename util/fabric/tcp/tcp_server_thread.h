@@ -50,6 +50,10 @@ class TcpServerThread {
   bool idle() const { return idle_.load(std::memory_order_relaxed); }
   // Connections that it has given to others.
   uint64_t handed_over() const { return handed_over_count_.load(std::memory_order_relaxed); }
+  TcpTraffic traffic() const {
+    return {received_bytes_.load(std::memory_order_relaxed),
+            sent_bytes_.load(std::memory_order_relaxed)};
+  }
 
  private:
   TcpServerThread(const RegionTable& regions, const TcpTokens& tokens, MessageOrder* order,
@@ -73,6 +77,7 @@ class TcpServerThread {
   void Handle(const epoll_event& event, Deadline::Clock::time_point until);
   // False: it is to be closed.
   bool Serves(TcpServerConnection* connection, Deadline::Clock::time_point until);
+  void CountTraffic(TcpServerConnection* connection);
   void Watch(TcpServerConnection* connection, int operation);
   void Close(int socket);
   template <typename Condition>
@@ -88,6 +93,8 @@ class TcpServerThread {
   const FileDescriptor wake_;  // An eventfd: there are orders.
   std::atomic<size_t> connection_count_{0};
   std::atomic<uint64_t> handed_over_count_{0};
+  std::atomic<uint64_t> received_bytes_{0};
+  std::atomic<uint64_t> sent_bytes_{0};
   std::atomic<bool> idle_{false};
 
   struct Adopted {
