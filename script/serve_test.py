@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""dlsm_serve as its users have it: its messages, TLS, and kill -9 under load.
+"""dlsm_serve as its users have it: its messages, TLS, files that are read again, and kill -9 under load.
 
   script/serve_test.py DLSM_SERVE
 """
@@ -118,6 +118,62 @@ def test_tls(folder):
     stop(server)
 
 
+def write_private(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, 0o600)
+
+
+def test_files_are_read_again(folder):
+    """SIGHUP brings other passwords and users; a file that is wrong changes nothing."""
+    password_file, users = f"{folder}/password", f"{folder}/users"
+    write_private(password_file, "the first password\n")
+    write_private(users, "user alice on >secret ~* +@read +@connection\n")
+    refused(1, "ACL file", f"--aclfile={users}.none")
+    refused(1, "needs no password", "--bind=0.0.0.0", f"--aclfile={users}")
+    server, port = start(f"--password_file={password_file}", f"--aclfile={users}")
+
+    def login(*words):
+        return Connection(port).call("AUTH", *words)
+
+    def read_again(wanted):
+        """The log's lines up to one with `wanted`."""
+        server.send_signal(signal.SIGHUP)
+        lines = []
+        while not lines or wanted not in lines[-1]:
+            lines.append(server.stderr.readline())
+            assert lines[-1], lines
+        return "".join(lines)
+
+    alice = Connection(port)
+    assert alice.call("GET", "a") == b"-NOAUTH Authentication required."
+    assert alice.call("AUTH", "alice", "secret") == b"+OK"
+    assert alice.call("SET", "a", 1).startswith(b"-NOPERM")
+    assert login("the first password") == b"+OK"
+
+    write_private(password_file, "short\n")
+    write_private(users, "user alice on >secret ~* +@read +@connection\nuser bob on +@none\n")
+    log = read_again("users stay")
+    assert "password stays" in log and f"{users}:2: user 'bob': Unknown command or category" in log, log
+    assert login("the first password") == b"+OK" and login("alice", "secret") == b"+OK"
+    assert alice.call("GET", "a") is None
+
+    write_private(password_file, "the second password\n")
+    write_private(users, "user bob on >secret ~* +@all\n")
+    read_again("ACL file")
+    assert login("the first password").startswith(b"-WRONGPASS") and login("the second password") == b"+OK"
+    assert login("alice", "secret").startswith(b"-WRONGPASS") and login("bob", "secret") == b"+OK"
+    assert alice.replies.read() == b"", "alice is still connected"
+    bob = Connection(port)
+    bob.call("AUTH", "bob", "secret")
+    assert bob.call("ACL", "SETUSER", "carol", "on", "nopass") == b"+OK"
+    assert bob.call("ACL", "SAVE") == b"+OK"
+    stop(server)
+    assert os.stat(users).st_mode & 0o777 == 0o600
+    with open(users, encoding="utf-8") as file:
+        assert [line.split()[1] for line in file] == ["bob", "carol", "default"]
+
+
 def write_until_killed(port, number, acknowledged):
     """Adds one after the other, in pipelines of several; acknowledged[number]: what was answered."""
     try:
@@ -164,6 +220,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test_messages(folder)
         test_tls(folder)
+        test_files_are_read_again(folder)
         test_kill(folder)
         test_kill(folder, "--appendfsync=always")
 

@@ -20,12 +20,18 @@ class Clients {
   struct Known {
     int socket = -1;
     std::string peer;
+    std::string user;
     std::string text;
   };
 
   void Put(uint64_t id, Known known) {
     const port::MutexLock lock(mutex_);
     clients_[id] = std::move(known);
+  }
+  void SetUser(uint64_t id, const std::string& user) {
+    const port::MutexLock lock(mutex_);
+    const auto found = clients_.find(id);
+    if (found != clients_.end()) found->second.user = user;
   }
   void Remove(uint64_t id) {
     const port::MutexLock lock(mutex_);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/serve/command.h"
@@ -29,40 +30,35 @@ void Quit(Call& call) {
 
 void Reset(Call& call) {
   ResetSession(&call.server, &call.session);
+  call.server.clients_by_id.SetUser(call.session.id, call.session.user->name());
   call.reply.set_protocol(2);
   call.reply.Simple("RESET");
 }
 
-// Compares in a time that says nothing of where they differ.
-bool SameSecret(const Slice& a, const Slice& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned>(a[i] ^ (b.empty() ? 0 : b[i % b.size()]));
-  }
-  return difference == 0;
-}
-
 // Returns false if an error has been answered.
-bool Authenticate(Call& call, const Slice& user, const Slice& password) {
-  if (user != Slice("default") || !SameSecret(password, call.server.password)) {
+bool Authenticate(Call& call, const Slice& name, const Slice& password) {
+  Session& session = call.session;
+  Acl::User user = call.server.acl.Authenticate(name, password);
+  if (user == nullptr) {
     call.reply.Error("WRONGPASS invalid username-password pair or user is disabled.");
     return false;
   }
-  call.session.authenticated = true;
+  session.user = std::move(user);
+  session.authenticated = true;
+  call.server.clients_by_id.SetUser(session.id, session.user->name());
+  // Possibly the user was deleted before it was known that this connection is the user's.
+  session.closes |= session.user->is_gone();
   return true;
 }
 
 void Auth(Call& call) {
   if (call.count() > 3) return call.reply.Error(kSyntaxError);
-  if (call.count() == 2 && call.server.password.empty()) {
+  if (call.count() == 2 && call.server.acl.DefaultIsOpen()) {
     return call.reply.Error(
         "ERR AUTH <password> called without any password configured for the default user. Are you "
         "sure your configuration is correct?");
   }
-  const Slice user = call.count() == 3 ? call[1] : Slice("default");
-  if (call.count() == 3 && call.server.password.empty() && user == Slice("default")) {
-    return call.reply.Ok();
-  }
+  const Slice user = call.count() == 3 ? call[1] : Slice(kDefaultUser);
   if (Authenticate(call, user, call[call.count() - 1])) call.reply.Ok();
 }
 
@@ -217,8 +213,8 @@ const std::vector<Command> kConnectionCommands = {
     {"echo", Echo, 2, kFast, 0, 0, 0},
     {"quit", Quit, -1, kChangesSession | kFast | kBeforeAuthentication | kNotQueued, 0, 0, 0},
     {"reset", Reset, 1, kChangesSession | kFast | kBeforeAuthentication | kNotQueued, 0, 0, 0},
-    {"auth", Auth, -2, kChangesSession | kFast | kBeforeAuthentication, 0, 0, 0},
-    {"hello", Hello, -1, kChangesSession | kFast | kBeforeAuthentication, 0, 0, 0},
+    {"auth", Auth, -2, kChangesSession | kFast | kBeforeAuthentication | kHasSecrets, 0, 0, 0},
+    {"hello", Hello, -1, kChangesSession | kFast | kBeforeAuthentication | kHasSecrets, 0, 0, 0},
     {"client", ClientCommand, -2, 0, 0, 0, 0},
     {"time", Time, 1, kFast, 0, 0, 0},
 };

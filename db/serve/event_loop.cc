@@ -109,7 +109,7 @@ void EventLoop::TakeNew() {
     session.peer = AddressText(number, /*of_peer=*/true);
     session.local = AddressText(number, /*of_peer=*/false);
     session.connected_at = session.active_at = UnixMilliseconds();
-    session.authenticated = server_.password.empty();
+    ResetSession(&server_, &session);
     epoll_event event{};
     event.events = client->events;
     event.data.fd = number;
@@ -122,8 +122,8 @@ void EventLoop::TakeNew() {
 
 void EventLoop::Tell(Client* client) {
   const Session& session = client->session();
-  server_.clients_by_id.Put(session.id,
-                            {client->socket(), session.peer, session.Describe(UnixMilliseconds())});
+  server_.clients_by_id.Put(session.id, {client->socket(), session.peer, session.user->name(),
+                                         session.Describe(UnixMilliseconds())});
 }
 
 void EventLoop::Close(Client* client) {
@@ -142,6 +142,16 @@ void EventLoop::KeepHouse(int64_t now) {
   }
   told_at_ = now;
   CloseIdle(now);
+  CloseThoseOfDeletedUsers();
+}
+
+// Mostly they have been cut off when the user was deleted, but not one that logged in meanwhile.
+void EventLoop::CloseThoseOfDeletedUsers() {
+  std::vector<Client*> gone;
+  for (const auto& [socket, client] : clients_) {
+    if (client->session().user->is_gone()) gone.push_back(client.get());
+  }
+  for (Client* client : gone) Close(client);
 }
 
 void EventLoop::CloseIdle(int64_t now) {
@@ -230,7 +240,7 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
   bool first = true;
   while (!client->session().closes && client->unsent() < kUnsentMost) {
     if (requests_.size() >= kRequestsInRound) return false;
-    Request request{client, {}, false, false, client->taken(), 0, 0};
+    Request request{client, {}, false, false, false, client->taken(), 0, 0};
     client->parser().set_authenticated(client->session().authenticated);
     const RequestParser::State state = client->Peek(&request.arguments);
     if (state == RequestParser::State::kMore) return true;
@@ -256,6 +266,7 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
     client->Take();
     request.writes = needs.writes;
     request.uses_data = needs.uses_data;
+    request.refused = needs.refused;
     reads->insert(reads->end(), std::make_move_iterator(needs.reads.begin()),
                   std::make_move_iterator(needs.reads.end()));
     requests_.push_back(std::move(request));
@@ -282,7 +293,8 @@ void EventLoop::Answer(Round* round) {
       continue;
     }
     request.reply_begin = client.out().size();
-    Execute(&server_, &client.session(), round, request.arguments, &client.reply());
+    Execute(&server_, &client.session(), round, request.arguments, request.refused,
+            &client.reply());
     request.reply_end = client.out().size();
     done.push_back(std::move(request));
   }

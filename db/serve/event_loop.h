@@ -51,6 +51,7 @@ class EventLoop {
     std::vector<Slice> arguments;
     bool writes;
     bool uses_data;
+    bool refused;  // Before the round began.
     size_t taken_before;
     size_t reply_begin;
     size_t reply_end;
@@ -61,6 +62,7 @@ class EventLoop {
   void Close(Client* client);
   void KeepHouse(int64_t now);
   void CloseIdle(int64_t now);
+  void CloseThoseOfDeletedUsers();
   // Has others know the client as it is now.
   void Tell(Client* client);
   // Does all that has come from these clients, as far as they take the answers.

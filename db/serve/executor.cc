@@ -23,6 +23,27 @@ void AddNeeds(const ServerState& server, int database, const Command& command,
 bool IsExec(const Command& command) { return std::string_view(command.name) == "exec"; }
 bool IsWatch(const Command& command) { return std::string_view(command.name) == "watch"; }
 
+// The arguments of a command as others may see them.
+std::vector<Slice> Shown(const Command& command, const std::vector<Slice>& arguments) {
+  if ((command.flags & kHasSecrets) == 0) return arguments;
+  std::vector<Slice> shown(arguments.size(), Slice("(redacted)"));
+  shown[0] = arguments[0];
+  return shown;
+}
+
+std::string NotPermitted(Permission permission, const Command& command) {
+  switch (permission) {
+    case Permission::kGranted:
+      return "";
+    case Permission::kNotThisCommand:
+      return fmt::format("NOPERM this user has no permissions to run the '{}' command",
+                         command.name);
+    case Permission::kNoKeys:
+      return "NOPERM this user has no permissions to access one of the keys used as arguments";
+  }
+  return "";
+}
+
 // What a request waits for, or is refused for, before its command is run; empty if it may be run.
 std::string Refusal(const Session& session, const Command* command,
                     const std::vector<Slice>& arguments) {
@@ -31,16 +52,26 @@ std::string Refusal(const Session& session, const Command* command,
   if (!session.authenticated && (command->flags & kBeforeAuthentication) == 0) {
     return "NOAUTH Authentication required.";
   }
-  return "";
+  return NotPermitted(PermissionFor(*session.user, *command), *command);
 }
 
 }  // namespace
+
+Permission PermissionFor(const UserPermissions& user, const Command& command) {
+  if ((command.flags & kBeforeAuthentication) != 0) return Permission::kGranted;
+  if (!user.MayRun(command.number)) return Permission::kNotThisCommand;
+  const bool needs_keys = (command.flags & (kReads | kWrites)) != 0 || command.first_key != 0;
+  return needs_keys && !user.has_keys() ? Permission::kNoKeys : Permission::kGranted;
+}
 
 Needs NeedsOf(const ServerState& server, const Session& session,
               const std::vector<Slice>& arguments) {
   Needs needs;
   const Command* const command = FindCommand(arguments[0]);
-  if (!Refusal(session, command, arguments).empty()) return needs;
+  if (!Refusal(session, command, arguments).empty()) {
+    needs.refused = true;
+    return needs;
+  }
   needs.alone = (command->flags & kChangesSession) != 0;
   if (IsExec(*command) && session.queues) {
     for (const auto& queued : session.queued) {
@@ -77,10 +108,13 @@ void RunCommand(ServerState* server, Session* session, Round* round, const Comma
 }
 
 void Execute(ServerState* server, Session* session, Round* round,
-             const std::vector<Slice>& arguments, Reply* reply) {
+             const std::vector<Slice>& arguments, bool refused, Reply* reply) {
   ++server->commands;
   const Command* const command = FindCommand(arguments[0]);
-  if (const std::string refusal = Refusal(*session, command, arguments); !refusal.empty()) {
+  std::string refusal = Refusal(*session, command, arguments);
+  if (refusal.empty() && refused) refusal = NotPermitted(Permission::kNotThisCommand, *command);
+  if (!refusal.empty()) {
+    session->closes |= session->user->is_gone();
     ++server->errors;
     session->queue_failed |= session->queues;
     return reply->Error(refusal);
@@ -96,7 +130,7 @@ void Execute(ServerState* server, Session* session, Round* round,
   const int64_t slower_than = server->slow_log.slower_than();
   const auto micros = static_cast<int64_t>(port::MicrosecondsSince(start));
   if (slower_than >= 0 && micros >= slower_than) {
-    server->slow_log.Add(*session, arguments, round->now(), micros);
+    server->slow_log.Add(*session, Shown(*command, arguments), round->now(), micros);
   }
 }
 
@@ -113,7 +147,15 @@ void ResetSession(ServerState* server, Session* session) {
   session->database = 0;
   session->protocol = 2;
   session->name.clear();
-  session->authenticated = server->password.empty();
+  session->user = server->acl.DefaultUser();
+  session->authenticated = server->acl.DefaultIsOpen();
+}
+
+void CutOff(ServerState* server, const std::string& user, Session* own) {
+  if (own != nullptr) own->closes |= own->user->is_gone();
+  server->clients_by_id.Kill([&](uint64_t id, const Clients::Known& known) {
+    return known.user == user && (own == nullptr || id != own->id);
+  });
 }
 
 }  // namespace dlsm::serve

@@ -23,14 +23,20 @@ struct Needs {
   bool alone = false;              // Its session's others come before or behind its round.
   bool writes = false;
   bool uses_data = false;  // Its answer depends on what the database has, or it writes.
+  bool refused = false;    // It has no needs because it is not to be run.
 };
 // Of a request with at least one argument.
 Needs NeedsOf(const ServerState& server, const Session& session,
               const std::vector<Slice>& arguments);
 
-// Answers the request, whose needs the round has.
+// Answers the request, whose needs the round has. `refused`: what Needs said of it. A request that
+// was refused has no locks, so it stays refused whatever its user may do by now.
 void Execute(ServerState* server, Session* session, Round* round,
-             const std::vector<Slice>& arguments, Reply* reply);
+             const std::vector<Slice>& arguments, bool refused, Reply* reply);
+
+// Whether the user may run the command; if not, why.
+enum class Permission { kGranted, kNotThisCommand, kNoKeys };
+Permission PermissionFor(const UserPermissions& user, const Command& command);
 
 // Runs a command that has passed all checks. What failed in the round is the answer then, instead
 // of what the command said.
@@ -39,6 +45,9 @@ void RunCommand(ServerState* server, Session* session, Round* round, const Comma
 
 // What of a session a connection begins with; RESET goes back to that.
 void ResetSession(ServerState* server, Session* session);
+// Closes the connections of a user that is no more, but for that of `own`, which is closed when it
+// has been answered. `own` is null if no session asks for it.
+void CutOff(ServerState* server, const std::string& user, Session* own);
 // Ends what the session watches and queues.
 void EndTransaction(ServerState* server, Session* session);
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "db/serve/acl.h"
 #include "db/serve/clients.h"
 #include "db/serve/slow_log.h"
 #include "db/serve/store.h"
@@ -51,7 +52,7 @@ struct ServerState {
   int port = 0;
   int64_t started_at = 0;  // Milliseconds since 1970.
   std::string run_id;
-  std::string password;  // Clients must give it, unless it is empty.
+  Acl acl;
   size_t threads = 1;
   ScanCursors cursors;
   Hints hints;
