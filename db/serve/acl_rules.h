@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "dLSM/slice.h"
+#include "db/serve/command_numbers.h"
 
 namespace dlsm::serve {
 
-// More commands than there are.
-inline constexpr size_t kCommandNumbers = 192;
 // By Command::number.
 using CommandSet = std::bitset<kCommandNumbers>;
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "db/serve/acl_categories.h"
+#include "db/serve/command_numbers.h"
 
 namespace dlsm::serve {
 namespace {
@@ -34,7 +35,8 @@ std::vector<CommandTable> CommandTables() {
           {&kTransactionCommands, AclCategory::kTransaction},
           {&kServerCommands, AclCategory::kNone},
           {&kWaitCommands, AclCategory::kConnection},
-          {&kAclCommands, AclCategory::kNone}};
+          {&kAclCommands, AclCategory::kNone},
+          {&kLatencyCommands, AclCategory::kNone}};
 }
 
 }  // namespace

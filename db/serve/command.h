@@ -87,6 +87,7 @@ extern const std::vector<Command> kTransactionCommands;
 extern const std::vector<Command> kServerCommands;
 extern const std::vector<Command> kWaitCommands;
 extern const std::vector<Command> kAclCommands;
+extern const std::vector<Command> kLatencyCommands;
 
 // What an unknown command, or a wrong number of arguments, is answered with.
 std::string UnknownCommand(const std::vector<Slice>& arguments);

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "port/clock.h"
 #include "port/error_text.h"
 #include "port/thread_name.h"
 #include "util/out_of_memory.h"
@@ -299,7 +300,10 @@ void EventLoop::Answer(Round* round) {
     done.push_back(std::move(request));
   }
   requests_ = std::move(done);
+  const auto start = port::Clock::now();
   const Status written = round->Commit();
+  server_.latency_monitor.AddIfSlow("commit", round->now(),
+                                    static_cast<int64_t>(port::MicrosecondsSince(start)));
   if (written.ok()) return;
   std::unordered_map<Client*, std::string> replies;
   std::unordered_map<Client*, size_t> begins;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
+
 #include "port/clock.h"
 
 namespace dlsm::serve {
@@ -29,6 +31,19 @@ std::vector<Slice> Shown(const Command& command, const std::vector<Slice>& argum
   std::vector<Slice> shown(arguments.size(), Slice("(redacted)"));
   shown[0] = arguments[0];
   return shown;
+}
+
+// Records how long a command took, which is returned in microseconds.
+int64_t NoteTime(ServerState* server, const Command& command, int64_t now,
+                 std::chrono::nanoseconds taken) {
+  server->command_latency.Add(command.number, static_cast<uint64_t>(taken.count()));
+  const int64_t micros = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
+  // EXEC's time is that of its commands.
+  if (!IsExec(command)) {
+    const bool fast = (command.flags & kFast) != 0;
+    server->latency_monitor.AddIfSlow(fast ? "fast-command" : "command", now, micros);
+  }
+  return micros;
 }
 
 std::string NotPermitted(Permission permission, const Command& command) {
@@ -92,19 +107,22 @@ Needs NeedsOf(const ServerState& server, const Session& session,
   return needs;
 }
 
-void RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
-                const std::vector<Slice>& arguments, Reply* reply) {
+int64_t RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
+                   const std::vector<Slice>& arguments, Reply* reply) {
   const size_t begin = reply->position();
   const uint64_t changes_before = round->changes_made();
+  const auto start = port::Clock::now();
   Call call{*server, *session, *round, *reply, command, arguments};
   command.run(call);
+  const int64_t micros = NoteTime(server, command, round->now(), port::Clock::now() - start);
   const Status failure = round->TakeFailure();
   if (failure.ok()) [[likely]]
-    return;
+    return micros;
   ++server->errors;
   if (round->changes_made() != changes_before) round->GiveUp(failure);
   reply->Rewind(begin);
   reply->Error("ERR " + failure.ToString());
+  return micros;
 }
 
 void Execute(ServerState* server, Session* session, Round* round,
@@ -120,15 +138,13 @@ void Execute(ServerState* server, Session* session, Round* round,
     return reply->Error(refusal);
   }
   session->last_command = command->name;
-  const auto start = port::Clock::now();
   if (session->queues && (command->flags & kNotQueued) == 0) {
     std::vector<std::string>& queued = session->queued.emplace_back();
     for (const Slice& argument : arguments) queued.push_back(argument.ToString());
     return reply->Simple("QUEUED");
   }
-  RunCommand(server, session, round, *command, arguments, reply);
+  const int64_t micros = RunCommand(server, session, round, *command, arguments, reply);
   const int64_t slower_than = server->slow_log.slower_than();
-  const auto micros = static_cast<int64_t>(port::MicrosecondsSince(start));
   if (slower_than >= 0 && micros >= slower_than) {
     server->slow_log.Add(*session, Shown(*command, arguments), round->now(), micros);
   }

@@ -39,9 +39,9 @@ enum class Permission { kGranted, kNotThisCommand, kNoKeys };
 Permission PermissionFor(const UserPermissions& user, const Command& command);
 
 // Runs a command that has passed all checks. What failed in the round is the answer then, instead
-// of what the command said.
-void RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
-                const std::vector<Slice>& arguments, Reply* reply);
+// of what the command said. Returns how many microseconds it took.
+int64_t RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
+                   const std::vector<Slice>& arguments, Reply* reply);
 
 // What of a session a connection begins with; RESET goes back to that.
 void ResetSession(ServerState* server, Session* session);

@@ -91,6 +91,7 @@ void Config(Call& call) {
       {"maxmemory", "0"},
       {"port", std::to_string(call.server.port)},
       {"slowlog-log-slower-than", std::to_string(call.server.slow_log.slower_than())},
+      {"latency-monitor-threshold", std::to_string(call.server.latency_monitor.threshold())},
       {"slowlog-max-len", std::to_string(call.server.slow_log.max_length())},
   };
   settings.merge(call.server.hints.All());
@@ -122,6 +123,10 @@ void Config(Call& call) {
       call.server.slow_log.set_max_length(static_cast<size_t>(number));
       return call.reply.Ok();
     }
+    if (call.Is(2, "latency-monitor-threshold") && ParseInteger(call[3], &number) && number >= 0) {
+      call.server.latency_monitor.set_threshold(number);
+      return call.reply.Ok();
+    }
     if (call.server.hints.Set(call[2].ToString(), call[3].ToString())) return call.reply.Ok();
     if (settings.contains(call[2].ToString())) {
       return call.reply.Error(fmt::format(
@@ -138,6 +143,7 @@ void Config(Call& call) {
           &call.server.rejected, &call.server.rounds}) {
       counter->store(0);
     }
+    call.server.command_latency.Clear();
     return call.reply.Ok();
   }
   call.reply.Error(

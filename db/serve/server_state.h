@@ -10,6 +10,8 @@
 
 #include "db/serve/acl.h"
 #include "db/serve/clients.h"
+#include "db/serve/command_latency.h"
+#include "db/serve/latency_monitor.h"
 #include "db/serve/slow_log.h"
 #include "db/serve/store.h"
 #include "port/mutex.h"
@@ -57,6 +59,8 @@ struct ServerState {
   ScanCursors cursors;
   Hints hints;
   SlowLog slow_log;
+  CommandLatency command_latency;
+  LatencyMonitor latency_monitor;
   Clients clients_by_id;
 
   std::atomic<uint64_t> connections{0};  // So far.
