@@ -172,7 +172,7 @@ void AddAll(Call& call, const AddOptions& options, size_t pairs_at) {
     double score = scores[(i - pairs_at) / 2];
     const std::optional<double> old = set->ScoreOf(member);
     if (old.has_value() ? options.if_missing : options.if_there) continue;
-    if (options.increments && old.has_value()) score += *old;
+    score += options.increments && old.has_value() ? *old : 0.0;  // -0 becomes 0, as it is stored.
     if (std::isnan(score)) return call.reply.Error("ERR resulting score is not a number (NaN)");
     if (old.has_value() &&
         ((options.if_greater && score <= *old) || (options.if_less && score >= *old))) {
