@@ -30,7 +30,8 @@ dlsm_tests(fault_test db/test/faults 4 LABELS faults)
 # The network face.
 file(GLOB serve_tests CONFIGURE_DEPENDS db/serve/*_test.cc)
 file(GLOB serve_helpers CONFIGURE_DEPENDS db/serve/*_testing.cc)
-add_executable(serve_test ${serve_tests} ${serve_helpers})
+add_executable(serve_test ${serve_tests} ${serve_helpers} db/test/history_testing.cc
+               db/test/just_in_time_search_testing.cc db/test/linearizability_checker_testing.cc)
 target_link_libraries(serve_test PRIVATE dlsm_serve_parts dlsm_settings GTest::gmock GTest::gtest_main)
 dlsm_compile_tests(serve_test)
 dlsm_discover_tests(serve_test 10)
