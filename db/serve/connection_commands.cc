@@ -46,7 +46,8 @@ bool Authenticate(Call& call, const Slice& name, const Slice& password) {
   session.user = std::move(user);
   session.authenticated = true;
   call.server.clients_by_id.SetUser(session.id, session.user->name());
-  // Possibly the user was deleted before it was known that this connection is the user's.
+  // A thread that deletes the user cuts off the connections that are known as the user's. If it has
+  // not seen this one, the user is gone by now.
   session.closes |= session.user->is_gone();
   return true;
 }

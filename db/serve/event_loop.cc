@@ -143,16 +143,6 @@ void EventLoop::KeepHouse(int64_t now) {
   }
   told_at_ = now;
   CloseIdle(now);
-  CloseThoseOfDeletedUsers();
-}
-
-// Mostly they have been cut off when the user was deleted, but not one that logged in meanwhile.
-void EventLoop::CloseThoseOfDeletedUsers() {
-  std::vector<Client*> gone;
-  for (const auto& [socket, client] : clients_) {
-    if (client->session().user->is_gone()) gone.push_back(client.get());
-  }
-  for (Client* client : gone) Close(client);
 }
 
 void EventLoop::CloseIdle(int64_t now) {

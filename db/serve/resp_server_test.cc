@@ -225,6 +225,68 @@ TEST_F(RespServerTest, HostileClientsAreInNobodysWay) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(takes_nothing.Receive().size(), (1u << 20) + 2) << i;
 }
 
+// Fails if a request that comes byte by byte is not understood, or holds up those of others.
+TEST_F(RespServerTest, SlowClientsAreServedInTheirTime) {
+  Start();
+  TestClient good = NewClient();
+  std::vector<TestClient> slow;
+  for (int i = 0; i < 20; ++i) slow.push_back(NewClient());
+  const std::string request = TestClient::Encode({"SET", "slow", "value"});
+  for (const char byte : request) {
+    for (TestClient& client : slow) client.SendBytes(std::string(1, byte));
+    EXPECT_EQ(good("ping"), "PONG");
+  }
+  for (TestClient& client : slow) EXPECT_EQ(client.Receive(), "OK");
+}
+
+// Fails if the server takes memory for what a client only says it will send.
+TEST_F(RespServerTest, DeclaredLengthsAreNotBelieved) {
+  Start();
+  const auto answer = [this](const std::string& bytes) {
+    TestClient client = NewClient();
+    client.SendBytes(bytes);
+    return client.Receive();
+  };
+  EXPECT_EQ(answer("*1000000000000\r\n"), "-ERR Protocol error: invalid multibulk length");
+  EXPECT_EQ(answer("*2\r\n$1000000000\r\n"), "-ERR Protocol error: invalid bulk length");
+  EXPECT_EQ(answer("*2\r\n$-7\r\n"), "-ERR Protocol error: invalid bulk length");
+  EXPECT_EQ(answer("*1\r\n$99999999999999999999\r\n"), "-ERR Protocol error: invalid bulk length");
+  // Lengths that are allowed cost nothing while nothing comes.
+  std::vector<TestClient> waiting;
+  for (int i = 0; i < 100; ++i) {
+    waiting.push_back(NewClient());
+    waiting.back().SendBytes("*1000000\r\n$500000000\r\n");
+  }
+  EXPECT_EQ(NewClient()("ping"), "PONG");
+  EXPECT_THAT(NewClient()("info clients"), HasSubstr("connected_clients:10"));
+}
+
+// Fails if a connection that breaks off in the midst of a request, of a transaction or of replies
+// is kept, does something by halves, or keeps others from their keys.
+TEST_F(RespServerTest, ConnectionsThatBreakOffLeaveNothing) {
+  RespServerOptions options;
+  options.threads = 2;
+  Start(options);
+  TestClient good = NewClient();
+  good.Call({"SET", "large", std::string(1 << 20, 'x')});
+  for (int i = 0; i < 50; ++i) {
+    TestClient in_request = NewClient();
+    in_request.SendBytes("*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$5\r\nab");
+    TestClient in_transaction = NewClient();
+    in_transaction.SendBytes("watch half\r\nmulti\r\nset half 1\r\n");
+    TestClient in_replies = NewClient();
+    for (int j = 0; j < 5; ++j) in_replies.Send({"GET", "large"});
+    EXPECT_EQ(good("incr all"), "(" + std::to_string(i + 1) + ")");
+    in_request.Reset();
+    in_transaction.Reset();
+    in_replies.Reset();
+  }
+  EXPECT_TRUE(Eventually(
+      [&] { return good("info clients").find("connected_clients:1\r\n") != std::string::npos; }));
+  EXPECT_EQ(good("get half"), "nil");
+  EXPECT_EQ(good("set half 2"), "OK");
+}
+
 TEST_F(RespServerTest, ClientsAreLimited) {
   RespServerOptions options;
   options.clients_max = 2;
