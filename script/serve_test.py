@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""dlsm_serve as its users have it: its messages, TLS, files that are read again, and kill -9 under load.
+"""dlsm_serve as its users have it: its messages, TLS, files that are read again, redis-benchmark, and kill -9 under load.
 
   script/serve_test.py DLSM_SERVE
 """
 
+import csv
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -174,6 +176,30 @@ def test_files_are_read_again(folder):
         assert [line.split()[1] for line in file] == ["bob", "carol", "default"]
 
 
+BENCHMARK_TESTS = [
+    "PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "LPUSH", "RPUSH", "LPOP", "RPOP", "SADD", "HSET", "SPOP", "ZADD",
+    "ZPOPMIN", "LPUSH (needed to benchmark LRANGE)", "LRANGE_100 (first 100 elements)", "LRANGE_300 (first 300 elements)",
+    "LRANGE_500 (first 500 elements)", "LRANGE_600 (first 600 elements)", "MSET (10 keys)"]
+
+
+def test_benchmark(folder):
+    """redis-benchmark's tests, all of them, without an error. It ends at the first one by itself."""
+    if not shutil.which("redis-benchmark"):
+        print("redis-benchmark is not installed, so it was not run")
+        return
+    server, port = start(f"--data_dir={folder}/benchmark", "--threads=2")
+    for pipeline, protocol in ((1, []), (16, ["-3"])):
+        done = subprocess.run(["redis-benchmark", "-p", str(port), "-n", "2000", "-r", "1000", "-P", str(pipeline), "--csv",
+                               *protocol], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0 and not done.stderr, f"{done.returncode} {done.stdout} {done.stderr}"
+        rows = list(csv.DictReader(done.stdout.splitlines()))
+        assert [row["test"] for row in rows] == BENCHMARK_TESTS, done.stdout
+        for row in rows:
+            assert float(row["rps"]) > 0 and float(row["p99_latency_ms"]) > 0, row
+    assert b"total_error_replies:0\r\n" in Connection(port).call("INFO", "stats")
+    stop(server)
+
+
 def write_until_killed(port, number, acknowledged):
     """Adds one after the other, in pipelines of several; acknowledged[number]: what was answered."""
     try:
@@ -221,6 +247,7 @@ def main():
         test_messages(folder)
         test_tls(folder)
         test_files_are_read_again(folder)
+        test_benchmark(folder)
         test_kill(folder)
         test_kill(folder, "--appendfsync=always")
 
