@@ -264,7 +264,7 @@ void CommandDriver::Begin() {
   now_ = kBegin;
   model_ = CommandModel();
   log_.clear();
-  waiting_ = {{"flushall"}};
+  waiting_ = {{"flushdb"}};
   ResetSession(&server_, &session_);
   RunRound();
   waiting_.clear();
@@ -315,30 +315,21 @@ std::string CommandDriver::Compare() {
   return wrong;
 }
 
-std::string CommandDriver::Ask(const Words& words) {
-  waiting_ = {words};
-  return Compare();
-}
-
 std::string CommandDriver::CompareAllKeys() {
-  std::string wrong = Ask({"discard"});
-  if (wrong.empty()) wrong = Ask({"keys", "*"});
-  for (int i = 0; i < 5 && wrong.empty(); ++i) {
+  waiting_ = {{"discard"}};
+  const std::string wrong = Compare();
+  if (!wrong.empty()) return wrong;
+  waiting_ = {{"keys", "*"}};
+  for (int i = 0; i < 5; ++i) {
     const std::string key = fmt::format("key{}", i);
-    for (const Words& words : std::vector<Words>{{"type", key},
-                                                 {"pttl", key},
-                                                 {"get", key},
-                                                 {"hgetall", key},
-                                                 {"hlen", key},
-                                                 {"smembers", key},
-                                                 {"scard", key},
-                                                 {"zrange", key, "0", "-1", "withscores"},
-                                                 {"zcard", key},
-                                                 {"lrange", key, "0", "-1"}}) {
-      if (wrong.empty()) wrong = Ask(words);
+    for (const char* name :
+         {"type", "pttl", "get", "hgetall", "hlen", "smembers", "scard", "zcard"}) {
+      waiting_.push_back({name, key});
     }
+    waiting_.push_back({"zrange", key, "0", "-1", "withscores"});
+    waiting_.push_back({"lrange", key, "0", "-1"});
   }
-  return wrong;
+  return Compare();
 }
 
 void CommandDriver::FlushAndCollect() {

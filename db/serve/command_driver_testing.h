@@ -40,7 +40,6 @@ class CommandDriver {
   void RunRound();
   std::string Compare();
   std::string CompareAllKeys();
-  std::string Ask(const Words& words);
   void FlushAndCollect();
 
   Store store_;

@@ -70,6 +70,7 @@ std::optional<Slice> Round::Get(const Slice& key) {
 }
 
 void Round::Scan(const Slice& from, const Slice& to, bool reverse, const Use& use) {
+  if (from.compare(to) >= 0) return;
   ReadOptions options;
   options.snapshot = SnapshotForReads();
   const std::unique_ptr<Iterator> stored(store_.db().NewIterator(options));

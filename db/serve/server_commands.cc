@@ -19,7 +19,8 @@ std::string ServerSection(const Call& call) {
   const ServerState& server = call.server;
   return fmt::format(
       "# Server\r\nredis_version:7.0.0\r\nserver_name:dlsm_serve\r\nredis_mode:standalone\r\n"
-      "process_id:{}\r\nrun_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{}\r\nio_threads:{}\r\n",
+      "arch_bits:64\r\nprocess_id:{}\r\nrun_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{}\r\nio_"
+      "threads:{}\r\n",
       getpid(), server.run_id, server.port, (call.round.now() - server.started_at) / 1000,
       server.threads);
 }
@@ -40,6 +41,7 @@ std::string StatsSection(const Call& call) {
 std::string ReplicationSection(const Call& /*call*/) {
   return "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
 }
+std::string ClusterSection(const Call& /*call*/) { return "# Cluster\r\ncluster_enabled:0\r\n"; }
 // Which databases have keys; how many would take a while to count.
 std::string KeyspaceSection(const Call& call) {
   std::string text = "# Keyspace\r\n";
@@ -64,8 +66,9 @@ std::string KeyspaceSection(const Call& call) {
 void Info(Call& call) {
   using Section = std::string (*)(const Call&);
   static const std::vector<std::pair<const char*, Section>> sections = {
-      {"server", ServerSection},           {"clients", ClientsSection},   {"stats", StatsSection},
-      {"replication", ReplicationSection}, {"keyspace", KeyspaceSection},
+      {"server", ServerSection},   {"clients", ClientsSection},
+      {"stats", StatsSection},     {"replication", ReplicationSection},
+      {"cluster", ClusterSection}, {"keyspace", KeyspaceSection},
   };
   std::string text;
   for (const auto& [name, section] : sections) {
