@@ -8,7 +8,7 @@
 namespace dlsm::serve {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, AclCategory>, 14> kNames = {{
+constexpr std::array<std::pair<std::string_view, AclCategory>, 21> kNames = {{
     {"keyspace", AclCategory::kKeyspace},
     {"read", AclCategory::kRead},
     {"write", AclCategory::kWrite},
@@ -23,6 +23,13 @@ constexpr std::array<std::pair<std::string_view, AclCategory>, 14> kNames = {{
     {"dangerous", AclCategory::kDangerous},
     {"connection", AclCategory::kConnection},
     {"transaction", AclCategory::kTransaction},
+    {"bitmap", AclCategory::kOfOthers},
+    {"hyperloglog", AclCategory::kOfOthers},
+    {"geo", AclCategory::kOfOthers},
+    {"stream", AclCategory::kOfOthers},
+    {"pubsub", AclCategory::kOfOthers},
+    {"blocking", AclCategory::kOfOthers},
+    {"scripting", AclCategory::kOfOthers},
 }};
 
 // Commands that go through all keys, or tell much of the server.
@@ -42,6 +49,10 @@ std::optional<AclCategory> FindCategory(std::string_view name) {
     if (known == name) return category;
   }
   return std::nullopt;
+}
+
+bool IsIn(const Command& command, AclCategory category) {
+  return (command.categories & static_cast<uint32_t>(category)) != 0;
 }
 
 uint32_t CategoriesOf(const Command& command, AclCategory of_table) {

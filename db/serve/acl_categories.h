@@ -27,6 +27,8 @@ enum class AclCategory : uint32_t {
   kDangerous = 1 << 11,
   kConnection = 1 << 12,
   kTransaction = 1 << 13,
+  // Of commands that are not served: rules may name them.
+  kOfOthers = 1 << 14,
 };
 
 // The names of all, as ACL CAT lists them.
@@ -34,6 +36,8 @@ std::vector<std::string_view> CategoryNames();
 // The category with this name in lower case; none if there is no such category. "all" is not one.
 std::optional<AclCategory> FindCategory(std::string_view name);
 
+// Returns whether the command belongs to the category.
+bool IsIn(const Command& command, AclCategory category);
 // The bits of a command that belongs to a table of category `of_table`.
 uint32_t CategoriesOf(const Command& command, AclCategory of_table);
 

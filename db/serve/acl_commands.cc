@@ -101,9 +101,7 @@ void Categories(Call& call) {
   }
   std::vector<const char*> names;
   for (const Command* command : AllCommands()) {
-    if ((command->categories & static_cast<uint32_t>(*category)) != 0) {
-      names.push_back(command->name);
-    }
+    if (IsIn(*command, *category)) names.push_back(command->name);
   }
   call.reply.Array(names.size());
   for (const char* name : names) call.reply.Bulk(name);

@@ -129,9 +129,7 @@ std::string AclRules::ApplyToCommands(const Slice& rule) {
     const std::optional<AclCategory> category = FindCategory(name.ToStringView().substr(1));
     if (!category.has_value()) return kUnknownCommand;
     for (const Command* command : AllCommands()) {
-      if ((command->categories & static_cast<uint32_t>(*category)) != 0) {
-        allowed.set(command->number, allow);
-      }
+      if (IsIn(*command, *category)) allowed.set(command->number, allow);
     }
   } else {
     const Command* const command = FindCommand(name);

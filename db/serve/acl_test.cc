@@ -275,6 +275,17 @@ TEST_F(AclTest, ThePasswordIsReplaced) {
   EXPECT_EQ(after("auth \"the second password\""), "OK");
 }
 
+TEST_F(AclTest, RequirePassIsThePasswordOfTheDefaultUser) {
+  Start();
+  TestClient admin = NewClient();
+  EXPECT_EQ(admin("config set requirepass word"), "OK");
+  TestClient other = NewClient();
+  EXPECT_EQ(other("ping"), "-NOAUTH Authentication required.");
+  EXPECT_EQ(other("auth word"), "OK");
+  EXPECT_EQ(admin("config set requirepass \"\""), "OK");
+  EXPECT_EQ(NewClient()("ping"), "PONG");
+}
+
 TEST_F(AclTest, TheSlowLogShowsNoPasswords) {
   Start();
   TestClient redis = NewClient();

@@ -20,6 +20,7 @@ class Clients {
   struct Known {
     int socket = -1;
     std::string peer;
+    std::string local;
     std::string user;
     std::string text;
   };
@@ -28,19 +29,25 @@ class Clients {
     const port::MutexLock lock(mutex_);
     clients_[id] = std::move(known);
   }
-  void SetUser(uint64_t id, const std::string& user) {
+  // Of a client that is known, if it is.
+  void Update(uint64_t id, const std::string& user, std::string text) {
     const port::MutexLock lock(mutex_);
     const auto found = clients_.find(id);
-    if (found != clients_.end()) found->second.user = user;
+    if (found == clients_.end()) return;
+    found->second.user = user;
+    found->second.text = std::move(text);
   }
   void Remove(uint64_t id) {
     const port::MutexLock lock(mutex_);
     clients_.erase(id);
   }
-  std::string List() const {
+  // A line for each client that `which` chooses.
+  std::string List(const std::function<bool(uint64_t id)>& which) const {
     const port::MutexLock lock(mutex_);
     std::string text;
-    for (const auto& [id, known] : clients_) text += known.text + "\n";
+    for (const auto& [id, known] : clients_) {
+      if (which(id)) text += known.text + "\n";
+    }
     return text;
   }
   // Cuts off the clients that `which` chooses, and returns how many. Their event loops hear of that

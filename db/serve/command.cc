@@ -36,7 +36,9 @@ std::vector<CommandTable> CommandTables() {
           {&kServerCommands, AclCategory::kNone},
           {&kWaitCommands, AclCategory::kConnection},
           {&kAclCommands, AclCategory::kNone},
-          {&kLatencyCommands, AclCategory::kNone}};
+          {&kLatencyCommands, AclCategory::kNone},
+          {&kConfigCommands, AclCategory::kNone},
+          {&kClientCommands, AclCategory::kConnection}};
 }
 
 }  // namespace

@@ -88,6 +88,12 @@ extern const std::vector<Command> kServerCommands;
 extern const std::vector<Command> kWaitCommands;
 extern const std::vector<Command> kAclCommands;
 extern const std::vector<Command> kLatencyCommands;
+extern const std::vector<Command> kConfigCommands;
+extern const std::vector<Command> kClientCommands;
+
+inline constexpr const char* kNotAClientName =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+bool IsClientName(const Slice& text);
 
 // What an unknown command, or a wrong number of arguments, is answered with.
 std::string UnknownCommand(const std::vector<Slice>& arguments);

@@ -123,8 +123,9 @@ void EventLoop::TakeNew() {
 
 void EventLoop::Tell(Client* client) {
   const Session& session = client->session();
-  server_.clients_by_id.Put(session.id, {client->socket(), session.peer, session.user->name(),
-                                         session.Describe(UnixMilliseconds())});
+  server_.clients_by_id.Put(session.id,
+                            {client->socket(), session.peer, session.local, session.user->name(),
+                             session.Describe(UnixMilliseconds())});
 }
 
 void EventLoop::Close(Client* client) {

@@ -167,6 +167,10 @@ void ResetSession(ServerState* server, Session* session) {
   session->authenticated = server->acl.DefaultIsOpen();
 }
 
+void TellClients(ServerState* server, const Session& session, int64_t now) {
+  server->clients_by_id.Update(session.id, session.user->name(), session.Describe(now));
+}
+
 void CutOff(ServerState* server, const std::string& user, Session* own) {
   if (own != nullptr) own->closes |= own->user->is_gone();
   server->clients_by_id.Kill([&](uint64_t id, const Clients::Known& known) {

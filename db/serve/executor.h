@@ -45,6 +45,8 @@ int64_t RunCommand(ServerState* server, Session* session, Round* round, const Co
 
 // What of a session a connection begins with; RESET goes back to that.
 void ResetSession(ServerState* server, Session* session);
+// Has CLIENT LIST and the like know the session as it is now.
+void TellClients(ServerState* server, const Session& session, int64_t now);
 // Closes the connections of a user that is no more, but for that of `own`, which is closed when it
 // has been answered. `own` is null if no session asks for it.
 void CutOff(ServerState* server, const std::string& user, Session* own);

@@ -31,6 +31,14 @@ TEST_F(RespServerTest, UnknownCommandsAreNamed) {
   EXPECT_EQ(redis("echo hi"), "\"hi\"");
   EXPECT_EQ(redis("echo"), "-ERR wrong number of arguments for 'echo' command");
   EXPECT_EQ(redis("command count"), "(" + std::to_string(AllCommands().size()) + ")");
+  EXPECT_THAT(redis("command list filterby aclcat hash"), HasSubstr("\"hget\""));
+  EXPECT_EQ(redis("command list filterby pattern hget*"), "[\"hget\", \"hgetall\"]");
+  EXPECT_EQ(redis("command list filterby module none"), "[]");
+  EXPECT_THAT(redis("command info get"), HasSubstr("@read, @string, @fast"));
+  EXPECT_EQ(redis("command getkeys mset a 1 b 2"), "[\"a\", \"b\"]");
+  EXPECT_EQ(redis("command getkeys ping"), "-ERR The command has no key arguments");
+  EXPECT_EQ(redis("config set appendfsync everysec slowlog-max-len 9"), "OK");
+  EXPECT_EQ(redis("config set appendfsync"), "-ERR unknown subcommand 'set'. Try CONFIG HELP.");
   EXPECT_THAT(redis("info"), HasSubstr("redis_version:7.0.0"));
   EXPECT_THAT(redis("info stats"), HasSubstr("total_commands_processed:"));
   EXPECT_EQ(redis("config get appendfsync"), "[\"appendfsync\", \"everysec\"]");
@@ -332,6 +340,20 @@ TEST_F(RespServerTest, ClientsAreListedAndKilled) {
   EXPECT_EQ(redis("client kill 1.2.3.4:5"), "-ERR No such client");
   EXPECT_EQ(redis("client kill foo bar"), "-ERR syntax error");
   EXPECT_EQ(redis("client kill skipme yes"), "(0)");
+  EXPECT_EQ(redis("client setname me"), "OK");
+  EXPECT_THAT(redis("client list"), HasSubstr("name=me ")) << "at once";
+  EXPECT_EQ(redis("client list type pubsub"), "\"\"");
+  EXPECT_EQ(redis("client list type foo"), "-ERR Unknown client type 'foo'");
+  EXPECT_EQ(redis("client list id 998 999"), "\"\"");
+  EXPECT_EQ(redis("client list id x"), "-ERR Invalid client ID");
+  EXPECT_EQ(redis("client kill user nobody"), "-ERR No such user 'nobody'");
+  TestClient third = NewClient();
+  EXPECT_EQ(third("ping"), "PONG");
+  EXPECT_EQ(redis("client kill type normal user default laddr 1.2.3.4:5"), "(0)");
+  EXPECT_EQ(redis("client kill type normal user default"), "(1)");
+  EXPECT_EQ(third.Receive(), "closed");
+  EXPECT_EQ(redis("client kill id " + redis("client id").substr(1, 1) + " skipme no"), "(1)");
+  EXPECT_EQ(redis.Receive(), "closed");
 }
 
 // Fails if a client is told that its writes are safer than they are.
