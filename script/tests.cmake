@@ -55,6 +55,14 @@ if(NOT DLSM_SANITIZE)
                        SKIP_RETURN_CODE 77)
 endif()
 
+# Those of redis-py, where it can be had.
+if(NOT DLSM_SANITIZE)
+  add_test(NAME serve.redis_py COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/redis-py-tests
+                                       $<TARGET_FILE_DIR:dlsm_serve>)
+  set_tests_properties(serve.redis_py PROPERTIES LABELS end_to_end TIMEOUT 600 COST 40
+                       SKIP_RETURN_CODE 77)
+endif()
+
 # The tool: its parts are tested by themselves, and the command as a whole with real data.
 file(GLOB tool_tests CONFIGURE_DEPENDS script/tool/*_test.cc)
 set(tool_parts ${tool_sources})
