@@ -188,7 +188,9 @@ void ClientCommand(Call& call) {
   }
   if ((call.Is(1, "no-evict") || call.Is(1, "no-touch")) && count == 3) return call.reply.Ok();
   if (call.Is(1, "list")) return List(call);
-  if (call.Is(1, "kill") && count >= 3) return Kill(call);
+  if (call.Is(1, "kill")) {
+    return count >= 3 ? Kill(call) : call.reply.Error(WrongNumber("client|kill"));
+  }
   if (call.Is(1, "getredir") && count == 2) return call.reply.Integer(-1);
   if (call.Is(1, "unblock") && count >= 3) return call.reply.Integer(0);
   if (call.Is(1, "help") && count == 2) return Help(call);

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -50,41 +51,46 @@ void SetPassword(Acl* acl, const Slice& password) {
                                               : std::vector<Slice>{"resetpass", rule});
 }
 
-// Sets argument i to the one behind it. Returns what is wrong, or "".
-std::string SetOne(Call& call, size_t i) {
+using Change = std::function<void()>;
+
+// How argument i is set to the one behind it. Returns what is wrong, or "".
+std::string Prepare(const Call& call, size_t i, Change* change) {
   ServerState& server = call.server;
-  const Slice& value = call[i + 1];
+  const std::string name = call[i].ToString();
+  const std::string value = call[i + 1].ToString();
   int64_t number = 0;
   const bool is_number = ParseInteger(value, &number);
   if (call.Is(i, "appendfsync") && (call.Is(i + 1, "always") || call.Is(i + 1, "everysec"))) {
-    server.store->set_sync(call.Is(i + 1, "always"));
+    *change = [&server, sync = call.Is(i + 1, "always")] { server.store->set_sync(sync); };
   } else if (call.Is(i, "slowlog-log-slower-than") && is_number) {
-    server.slow_log.set_slower_than(number);
+    *change = [&server, number] { server.slow_log.set_slower_than(number); };
   } else if (call.Is(i, "slowlog-max-len") && is_number && number >= 0) {
-    server.slow_log.set_max_length(static_cast<size_t>(number));
+    *change = [&server, number] { server.slow_log.set_max_length(static_cast<size_t>(number)); };
   } else if (call.Is(i, "latency-monitor-threshold") && is_number && number >= 0) {
-    server.latency_monitor.set_threshold(number);
+    *change = [&server, number] { server.latency_monitor.set_threshold(number); };
   } else if (call.Is(i, "requirepass")) {
-    SetPassword(&server.acl, value);
-  } else if (!server.hints.Set(call[i].ToString(), value.ToString())) {
-    if (!Settings(call).contains(call[i].ToString())) {
-      return fmt::format("ERR Unknown option or number of arguments for CONFIG SET - '{}'",
-                         call[i].ToStringView());
-    }
+    *change = [&server, value] { SetPassword(&server.acl, value); };
+  } else if (server.hints.All().contains(name)) {
+    *change = [&server, name, value] { server.hints.Set(name, value); };
+  } else if (Settings(call).contains(name)) {
     return fmt::format(
         "ERR CONFIG SET failed (possibly related to argument '{}') - can't set immutable config",
-        call[i].ToStringView());
+        name);
+  } else {
+    return fmt::format("ERR Unknown option or number of arguments for CONFIG SET - '{}'", name);
   }
   return "";
 }
 
-// Those before one that is wrong are set.
+// All of them, or none if one is wrong.
 void Set(Call& call) {
   if (call.count() % 2 != 0) return call.reply.Error(WrongNumber("config|set"));
+  std::vector<Change> changes;
   for (size_t i = 2; i < call.count(); i += 2) {
-    const std::string wrong = SetOne(call, i);
+    const std::string wrong = Prepare(call, i, &changes.emplace_back());
     if (!wrong.empty()) return call.reply.Error(wrong);
   }
+  for (const Change& change : changes) change();
   call.reply.Ok();
 }
 

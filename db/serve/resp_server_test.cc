@@ -38,6 +38,11 @@ TEST_F(RespServerTest, UnknownCommandsAreNamed) {
   EXPECT_EQ(redis("command getkeys mset a 1 b 2"), "[\"a\", \"b\"]");
   EXPECT_EQ(redis("command getkeys ping"), "-ERR The command has no key arguments");
   EXPECT_EQ(redis("config set appendfsync everysec slowlog-max-len 9"), "OK");
+  EXPECT_EQ(redis("config set slowlog-max-len 7 port 1"),
+            "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable "
+            "config");
+  EXPECT_EQ(redis("config get slowlog-max-len"), "[\"slowlog-max-len\", \"9\"]");
+  EXPECT_EQ(redis("client kill"), "-ERR wrong number of arguments for 'client|kill' command");
   EXPECT_EQ(redis("config set appendfsync"), "-ERR unknown subcommand 'set'. Try CONFIG HELP.");
   EXPECT_THAT(redis("info"), HasSubstr("redis_version:7.0.0"));
   EXPECT_THAT(redis("info stats"), HasSubstr("total_commands_processed:"));
