@@ -25,11 +25,12 @@ class Clients {
     std::string text;
   };
 
-  void Put(uint64_t id, Known known) {
+  // A new client.
+  void Add(uint64_t id, Known known) {
     const port::MutexLock lock(mutex_);
     clients_[id] = std::move(known);
   }
-  // Of a client that is known, if it is.
+  // Has no effect on a client that was cut off.
   void Update(uint64_t id, const std::string& user, std::string text) {
     const port::MutexLock lock(mutex_);
     const auto found = clients_.find(id);
@@ -51,16 +52,14 @@ class Clients {
     return text;
   }
   // Cuts off the clients that `which` chooses, and returns how many. Their event loops hear of that
-  // from the system.
-  int64_t Kill(const std::function<bool(uint64_t id, const Known& known)>& which) const {
+  // from the system; they are not listed any more at once.
+  int64_t Kill(const std::function<bool(uint64_t id, const Known& known)>& which) {
     const port::MutexLock lock(mutex_);
-    int64_t killed = 0;
-    for (const auto& [id, known] : clients_) {
-      if (!which(id, known)) continue;
-      shutdown(known.socket, SHUT_RDWR);
-      ++killed;
-    }
-    return killed;
+    return static_cast<int64_t>(std::erase_if(clients_, [&which](const auto& client) {
+      if (!which(client.first, client.second)) return false;
+      shutdown(client.second.socket, SHUT_RDWR);
+      return true;
+    }));
   }
 
  private:

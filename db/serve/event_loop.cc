@@ -116,16 +116,11 @@ void EventLoop::TakeNew() {
     event.data.fd = number;
     if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, number, &event) != 0) continue;
     ++server_.clients;
-    Tell(client.get());
+    server_.clients_by_id.Add(session.id,
+                              {number, session.peer, session.local, session.user->name(),
+                               session.Describe(session.connected_at)});
     clients_[number] = std::move(client);
   }
-}
-
-void EventLoop::Tell(Client* client) {
-  const Session& session = client->session();
-  server_.clients_by_id.Put(session.id,
-                            {client->socket(), session.peer, session.local, session.user->name(),
-                             session.Describe(UnixMilliseconds())});
 }
 
 void EventLoop::Close(Client* client) {
@@ -140,7 +135,7 @@ void EventLoop::KeepHouse(int64_t now) {
   if (now < house_kept_at_ + kPeriod) return;
   house_kept_at_ = now;
   for (const auto& [socket, client] : clients_) {
-    if (client->session().active_at >= told_at_) Tell(client.get());
+    if (client->session().active_at >= told_at_) TellClients(&server_, client->session(), now);
   }
   told_at_ = now;
   CloseIdle(now);

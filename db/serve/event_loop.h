@@ -62,8 +62,6 @@ class EventLoop {
   void Close(Client* client);
   void KeepHouse(int64_t now);
   void CloseIdle(int64_t now);
-  // Has others know the client as it is now.
-  void Tell(Client* client);
   // Does all that has come from these clients, as far as they take the answers.
   void Serve(const std::vector<Client*>& clients);
   // One round of them. Returns false if there was nothing to do.

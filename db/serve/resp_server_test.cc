@@ -356,6 +356,7 @@ TEST_F(RespServerTest, ClientsAreListedAndKilled) {
   EXPECT_EQ(third("ping"), "PONG");
   EXPECT_EQ(redis("client kill type normal user default laddr 1.2.3.4:5"), "(0)");
   EXPECT_EQ(redis("client kill type normal user default"), "(1)");
+  EXPECT_THAT(redis("client list"), testing::Not(HasSubstr("cmd=ping"))) << "it is gone at once";
   EXPECT_EQ(third.Receive(), "closed");
   EXPECT_EQ(redis("client kill id " + redis("client id").substr(1, 1) + " skipme no"), "(1)");
   EXPECT_EQ(redis.Receive(), "closed");
