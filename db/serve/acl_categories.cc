@@ -40,6 +40,7 @@ constexpr std::array<std::string_view, 5> kDangerousNames = {"keys", "flushdb", 
 
 std::vector<std::string_view> CategoryNames() {
   std::vector<std::string_view> names;
+  names.reserve(kNames.size());
   for (const auto& [name, category] : kNames) names.push_back(name);
   return names;
 }

@@ -53,6 +53,7 @@ bool AclRules::Accepts(const Slice& password) const {
 
 std::string AclRules::Apply(const Slice& rule) {
   const std::string word = LowerCase(rule);
+  if (word.empty()) return kSyntax;
   if (word == "on" || word == "off") {
     enabled = word == "on";
   } else if (word == "nopass" || word == "resetpass") {
@@ -75,8 +76,6 @@ std::string AclRules::Apply(const Slice& rule) {
   } else if (word == "sanitize-payload" || word == "skip-sanitize-payload" ||
              word == "clearselectors") {
     // There are no payloads and no selectors.
-  } else if (word.empty()) {
-    return kSyntax;
   } else if (word[0] == '>' || word[0] == '<' || word[0] == '#' || word[0] == '!') {
     return ApplyPassword(rule);
   } else if (word[0] == '+' || word[0] == '-') {

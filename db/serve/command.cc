@@ -73,6 +73,7 @@ const std::vector<const Command*>& AllCommands() {
   }();
   static const std::vector<const Command*> all = [] {
     std::vector<const Command*> commands;
+    commands.reserve(numbered.size());
     for (const Command& command : numbered) commands.push_back(&command);
     return commands;
   }();
