@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""dlsm_serve as its users have it: its messages, TLS, and kill -9 under load.
+"""dlsm_serve as its users have it: its messages, TLS, files that are read again, redis-benchmark, and kill -9 under load.
 
   script/serve_test.py DLSM_SERVE
 """
 
+import csv
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -118,6 +120,86 @@ def test_tls(folder):
     stop(server)
 
 
+def write_private(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, 0o600)
+
+
+def test_files_are_read_again(folder):
+    """SIGHUP brings other passwords and users; a file that is wrong changes nothing."""
+    password_file, users = f"{folder}/password", f"{folder}/users"
+    write_private(password_file, "the first password\n")
+    write_private(users, "user alice on >secret ~* +@read +@connection\n")
+    refused(1, "ACL file", f"--aclfile={users}.none")
+    refused(1, "needs no password", "--bind=0.0.0.0", f"--aclfile={users}")
+    server, port = start(f"--password_file={password_file}", f"--aclfile={users}")
+
+    def login(*words):
+        return Connection(port).call("AUTH", *words)
+
+    def read_again(wanted):
+        """The log's lines up to one with `wanted`."""
+        server.send_signal(signal.SIGHUP)
+        lines = []
+        while not lines or wanted not in lines[-1]:
+            lines.append(server.stderr.readline())
+            assert lines[-1], lines
+        return "".join(lines)
+
+    alice = Connection(port)
+    assert alice.call("GET", "a") == b"-NOAUTH Authentication required."
+    assert alice.call("AUTH", "alice", "secret") == b"+OK"
+    assert alice.call("SET", "a", 1).startswith(b"-NOPERM")
+    assert login("the first password") == b"+OK"
+
+    write_private(password_file, "short\n")
+    write_private(users, "user alice on >secret ~* +@read +@connection\nuser bob on +@none\n")
+    log = read_again("users stay")
+    assert "password stays" in log and f"{users}:2: user 'bob': Unknown command or category" in log, log
+    assert login("the first password") == b"+OK" and login("alice", "secret") == b"+OK"
+    assert alice.call("GET", "a") is None
+
+    write_private(password_file, "the second password\n")
+    write_private(users, "user bob on >secret ~* +@all\n")
+    read_again("ACL file")
+    assert login("the first password").startswith(b"-WRONGPASS") and login("the second password") == b"+OK"
+    assert login("alice", "secret").startswith(b"-WRONGPASS") and login("bob", "secret") == b"+OK"
+    assert alice.replies.read() == b"", "alice is still connected"
+    bob = Connection(port)
+    bob.call("AUTH", "bob", "secret")
+    assert bob.call("ACL", "SETUSER", "carol", "on", "nopass") == b"+OK"
+    assert bob.call("ACL", "SAVE") == b"+OK"
+    stop(server)
+    assert os.stat(users).st_mode & 0o777 == 0o600
+    with open(users, encoding="utf-8") as file:
+        assert [line.split()[1] for line in file] == ["bob", "carol", "default"]
+
+
+BENCHMARK_TESTS = [
+    "PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "LPUSH", "RPUSH", "LPOP", "RPOP", "SADD", "HSET", "SPOP", "ZADD",
+    "ZPOPMIN", "LPUSH (needed to benchmark LRANGE)", "LRANGE_100 (first 100 elements)", "LRANGE_300 (first 300 elements)",
+    "LRANGE_500 (first 500 elements)", "LRANGE_600 (first 600 elements)", "MSET (10 keys)"]
+
+
+def test_benchmark(folder):
+    """redis-benchmark's tests, all of them, without an error. It ends at the first one by itself."""
+    if not shutil.which("redis-benchmark"):
+        print("redis-benchmark is not installed, so it was not run")
+        return
+    server, port = start(f"--data_dir={folder}/benchmark", "--threads=2")
+    for pipeline, protocol in ((1, []), (16, ["-3"])):
+        done = subprocess.run(["redis-benchmark", "-p", str(port), "-n", "2000", "-r", "1000", "-P", str(pipeline), "--csv",
+                               *protocol], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0 and not done.stderr, f"{done.returncode} {done.stdout} {done.stderr}"
+        rows = list(csv.DictReader(done.stdout.splitlines()))
+        assert [row["test"] for row in rows] == BENCHMARK_TESTS, done.stdout
+        for row in rows:
+            assert float(row["rps"]) > 0 and float(row["p99_latency_ms"]) > 0, row
+    assert b"total_error_replies:0\r\n" in Connection(port).call("INFO", "stats")
+    stop(server)
+
+
 def write_until_killed(port, number, acknowledged):
     """Adds one after the other, in pipelines of several; acknowledged[number]: what was answered."""
     try:
@@ -164,6 +246,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test_messages(folder)
         test_tls(folder)
+        test_files_are_read_again(folder)
+        test_benchmark(folder)
         test_kill(folder)
         test_kill(folder, "--appendfsync=always")
 

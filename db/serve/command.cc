@@ -4,8 +4,12 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cctype>
 #include <unordered_map>
+
+#include "db/serve/acl_categories.h"
+#include "db/serve/command_numbers.h"
 
 namespace dlsm::serve {
 namespace {
@@ -14,6 +18,27 @@ std::string LowerCase(const Slice& text) {
   std::string lower = text.ToString();
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return lower;
+}
+
+struct CommandTable {
+  const std::vector<Command>* commands;
+  AclCategory category;
+};
+std::vector<CommandTable> CommandTables() {
+  return {{&kStringCommands, AclCategory::kString},
+          {&kKeyCommands, AclCategory::kKeyspace},
+          {&kHashCommands, AclCategory::kHash},
+          {&kSetCommands, AclCategory::kSet},
+          {&kSortedSetCommands, AclCategory::kSortedSet},
+          {&kListCommands, AclCategory::kList},
+          {&kConnectionCommands, AclCategory::kConnection},
+          {&kTransactionCommands, AclCategory::kTransaction},
+          {&kServerCommands, AclCategory::kNone},
+          {&kWaitCommands, AclCategory::kConnection},
+          {&kAclCommands, AclCategory::kNone},
+          {&kLatencyCommands, AclCategory::kNone},
+          {&kConfigCommands, AclCategory::kNone},
+          {&kClientCommands, AclCategory::kConnection}};
 }
 
 }  // namespace
@@ -34,13 +59,22 @@ std::vector<Slice> Command::KeysOf(const std::vector<Slice>& arguments) const {
 }
 
 const std::vector<const Command*>& AllCommands() {
+  static const std::vector<Command> numbered = [] {
+    std::vector<Command> commands;
+    for (const CommandTable& table : CommandTables()) {
+      for (Command command : *table.commands) {
+        command.number = commands.size();
+        command.categories = CategoriesOf(command, table.category);
+        commands.push_back(command);
+      }
+    }
+    assert(commands.size() <= kCommandNumbers);
+    return commands;
+  }();
   static const std::vector<const Command*> all = [] {
     std::vector<const Command*> commands;
-    for (const auto* table : {&kStringCommands, &kKeyCommands, &kHashCommands, &kSetCommands,
-                              &kSortedSetCommands, &kListCommands, &kConnectionCommands,
-                              &kTransactionCommands, &kServerCommands, &kWaitCommands}) {
-      for (const Command& command : *table) commands.push_back(&command);
-    }
+    commands.reserve(numbered.size());
+    for (const Command& command : numbered) commands.push_back(&command);
     return commands;
   }();
   return all;

@@ -46,6 +46,7 @@ enum CommandFlags : unsigned {
   kBlind = 1 << 7,      // Often needs nothing of what its key has.
   // Requests behind it in a pipeline are looked at when it has been done.
   kChangesSession = 1 << 8,
+  kHasSecrets = 1 << 9,  // Its arguments may be passwords, which nothing is to show.
 };
 
 struct Command {
@@ -59,6 +60,9 @@ struct Command {
   int first_key;
   int last_key;
   int step;
+  // Set in the commands that FindCommand() and AllCommands() give.
+  size_t number = 0;        // Its place in AllCommands().
+  uint32_t categories = 0;  // Bits of acl_categories.h.
 
   bool TakesCount(size_t count) const {
     const auto given = static_cast<int>(count);
@@ -82,6 +86,14 @@ extern const std::vector<Command> kConnectionCommands;
 extern const std::vector<Command> kTransactionCommands;
 extern const std::vector<Command> kServerCommands;
 extern const std::vector<Command> kWaitCommands;
+extern const std::vector<Command> kAclCommands;
+extern const std::vector<Command> kLatencyCommands;
+extern const std::vector<Command> kConfigCommands;
+extern const std::vector<Command> kClientCommands;
+
+inline constexpr const char* kNotAClientName =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+bool IsClientName(const Slice& text);
 
 // What an unknown command, or a wrong number of arguments, is answered with.
 std::string UnknownCommand(const std::vector<Slice>& arguments);

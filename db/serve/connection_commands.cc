@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/serve/command.h"
@@ -29,51 +29,37 @@ void Quit(Call& call) {
 
 void Reset(Call& call) {
   ResetSession(&call.server, &call.session);
+  TellClients(&call.server, call.session, call.round.now());
   call.reply.set_protocol(2);
   call.reply.Simple("RESET");
 }
 
-// Compares in a time that says nothing of where they differ.
-bool SameSecret(const Slice& a, const Slice& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned>(a[i] ^ (b.empty() ? 0 : b[i % b.size()]));
-  }
-  return difference == 0;
-}
-
 // Returns false if an error has been answered.
-bool Authenticate(Call& call, const Slice& user, const Slice& password) {
-  if (user != Slice("default") || !SameSecret(password, call.server.password)) {
+bool Authenticate(Call& call, const Slice& name, const Slice& password) {
+  Session& session = call.session;
+  Acl::User user = call.server.acl.Authenticate(name, password);
+  if (user == nullptr) {
     call.reply.Error("WRONGPASS invalid username-password pair or user is disabled.");
     return false;
   }
-  call.session.authenticated = true;
+  session.user = std::move(user);
+  session.authenticated = true;
+  TellClients(&call.server, session, call.round.now());
+  // A thread that deletes the user cuts off the connections that are known as the user's. If it has
+  // not seen this one, the user is gone by now.
+  session.closes |= session.user->is_gone();
   return true;
 }
 
 void Auth(Call& call) {
   if (call.count() > 3) return call.reply.Error(kSyntaxError);
-  if (call.count() == 2 && call.server.password.empty()) {
+  if (call.count() == 2 && call.server.acl.DefaultIsOpen()) {
     return call.reply.Error(
         "ERR AUTH <password> called without any password configured for the default user. Are you "
         "sure your configuration is correct?");
   }
-  const Slice user = call.count() == 3 ? call[1] : Slice("default");
-  if (call.count() == 3 && call.server.password.empty() && user == Slice("default")) {
-    return call.reply.Ok();
-  }
+  const Slice user = call.count() == 3 ? call[1] : Slice(kDefaultUser);
   if (Authenticate(call, user, call[call.count() - 1])) call.reply.Ok();
-}
-
-constexpr const char* kNotAName =
-    "ERR Client names cannot contain spaces, newlines or special characters.";
-
-bool IsName(const Slice& text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] < '!' || text[i] > '~') return false;
-  }
-  return true;
 }
 
 // As a RESP client begins: which protocol it speaks, who it is.
@@ -95,7 +81,7 @@ void Hello(Call& call) {
       if (!Authenticate(call, call[next + 1], call[next + 2])) return;
       next += 3;
     } else if (call.Is(next, "setname") && next + 1 < call.count()) {
-      if (!IsName(call[next + 1])) return call.reply.Error(kNotAName);
+      if (!IsClientName(call[next + 1])) return call.reply.Error(kNotAClientName);
       name = call[next + 1].ToString();
       next += 2;
     } else {
@@ -111,6 +97,7 @@ void Hello(Call& call) {
   }
   call.session.name = name;
   call.session.protocol = static_cast<int>(protocol);
+  TellClients(&call.server, call.session, call.round.now());
   call.reply.set_protocol(call.session.protocol);
   call.reply.Map(7);
   call.reply.Bulk("server");
@@ -129,78 +116,6 @@ void Hello(Call& call) {
   call.reply.Array(0);
 }
 
-// CLIENT KILL address, or pairs of ID and a number, ADDR and an address, SKIPME and yes or no.
-void KillClients(Call& call) {
-  const uint64_t own = call.session.id;
-  if (call.count() == 3) {
-    const std::string address = call[2].ToString();
-    const int64_t killed = call.server.clients_by_id.Kill(
-        [&](uint64_t, const Clients::Known& known) { return known.peer == address; });
-    return killed > 0 ? call.reply.Ok() : call.reply.Error("ERR No such client");
-  }
-  std::optional<int64_t> id;
-  std::optional<std::string> address;
-  bool skips_own = true;
-  for (size_t i = 2; i < call.count(); i += 2) {
-    const bool has_value = i + 1 < call.count();
-    if (has_value && call.Is(i, "id")) {
-      if (!ParseInteger(call[i + 1], &id.emplace())) {
-        return call.reply.Error("ERR client-id should be greater than 0");
-      }
-    } else if (has_value && call.Is(i, "addr")) {
-      address = call[i + 1].ToString();
-    } else if (has_value && call.Is(i, "skipme") &&
-               (call.Is(i + 1, "yes") || call.Is(i + 1, "no"))) {
-      skips_own = call.Is(i + 1, "yes");
-    } else {
-      return call.reply.Error(kSyntaxError);
-    }
-  }
-  call.reply.Integer(
-      call.server.clients_by_id.Kill([&](uint64_t number, const Clients::Known& known) {
-        return (!id.has_value() || static_cast<int64_t>(number) == *id) &&
-               (!address.has_value() || known.peer == *address) && !(skips_own && number == own);
-      }));
-}
-
-void ClientCommand(Call& call) {
-  Session& session = call.session;
-  if (call.Is(1, "id") && call.count() == 2)
-    return call.reply.Integer(static_cast<int64_t>(session.id));
-  if (call.Is(1, "getname") && call.count() == 2) {
-    return session.name.empty() ? call.reply.Null() : call.reply.Bulk(session.name);
-  }
-  if (call.Is(1, "setname") && call.count() == 3) {
-    if (!IsName(call[2])) {
-      return call.reply.Error(kNotAName);
-    }
-    session.name = call[2].ToString();
-    return call.reply.Ok();
-  }
-  if (call.Is(1, "setinfo") && call.count() == 4) {
-    if (!IsName(call[3])) {
-      return call.reply.Error(fmt::format(
-          "ERR {} cannot contain spaces, newlines or special characters.", call[2].ToStringView()));
-    }
-    if (call.Is(2, "lib-name")) {
-      session.library_name = call[3].ToString();
-    } else if (call.Is(2, "lib-ver")) {
-      session.library_version = call[3].ToString();
-    } else {
-      return call.reply.Error(fmt::format("ERR Unrecognized option '{}'", call[2].ToStringView()));
-    }
-    return call.reply.Ok();
-  }
-  if (call.Is(1, "info") && call.count() == 2) {
-    return call.reply.Verbatim(session.Describe(call.round.now()) + "\n");
-  }
-  if (call.Is(1, "no-evict") && call.count() == 3) return call.reply.Ok();
-  if (call.Is(1, "list")) return call.reply.Verbatim(call.server.clients_by_id.List());
-  if (call.Is(1, "kill")) return KillClients(call);
-  call.reply.Error(
-      fmt::format("ERR unknown subcommand '{}'. Try CLIENT HELP.", call[1].ToStringView()));
-}
-
 void Time(Call& call) {
   using std::chrono::duration_cast;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -212,14 +127,20 @@ void Time(Call& call) {
 
 }  // namespace
 
+bool IsClientName(const Slice& text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] < '!' || text[i] > '~') return false;
+  }
+  return true;
+}
+
 const std::vector<Command> kConnectionCommands = {
     {"ping", Ping, -1, kFast, 0, 0, 0},
     {"echo", Echo, 2, kFast, 0, 0, 0},
     {"quit", Quit, -1, kChangesSession | kFast | kBeforeAuthentication | kNotQueued, 0, 0, 0},
     {"reset", Reset, 1, kChangesSession | kFast | kBeforeAuthentication | kNotQueued, 0, 0, 0},
-    {"auth", Auth, -2, kChangesSession | kFast | kBeforeAuthentication, 0, 0, 0},
-    {"hello", Hello, -1, kChangesSession | kFast | kBeforeAuthentication, 0, 0, 0},
-    {"client", ClientCommand, -2, 0, 0, 0, 0},
+    {"auth", Auth, -2, kChangesSession | kFast | kBeforeAuthentication | kHasSecrets, 0, 0, 0},
+    {"hello", Hello, -1, kChangesSession | kFast | kBeforeAuthentication | kHasSecrets, 0, 0, 0},
     {"time", Time, 1, kFast, 0, 0, 0},
 };
 

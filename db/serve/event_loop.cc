@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "port/clock.h"
 #include "port/error_text.h"
 #include "port/thread_name.h"
 #include "util/out_of_memory.h"
@@ -109,21 +110,17 @@ void EventLoop::TakeNew() {
     session.peer = AddressText(number, /*of_peer=*/true);
     session.local = AddressText(number, /*of_peer=*/false);
     session.connected_at = session.active_at = UnixMilliseconds();
-    session.authenticated = server_.password.empty();
+    ResetSession(&server_, &session);
     epoll_event event{};
     event.events = client->events;
     event.data.fd = number;
     if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, number, &event) != 0) continue;
     ++server_.clients;
-    Tell(client.get());
+    server_.clients_by_id.Add(session.id,
+                              {number, session.peer, session.local, session.user->name(),
+                               session.Describe(session.connected_at)});
     clients_[number] = std::move(client);
   }
-}
-
-void EventLoop::Tell(Client* client) {
-  const Session& session = client->session();
-  server_.clients_by_id.Put(session.id,
-                            {client->socket(), session.peer, session.Describe(UnixMilliseconds())});
 }
 
 void EventLoop::Close(Client* client) {
@@ -138,7 +135,7 @@ void EventLoop::KeepHouse(int64_t now) {
   if (now < house_kept_at_ + kPeriod) return;
   house_kept_at_ = now;
   for (const auto& [socket, client] : clients_) {
-    if (client->session().active_at >= told_at_) Tell(client.get());
+    if (client->session().active_at >= told_at_) TellClients(&server_, client->session(), now);
   }
   told_at_ = now;
   CloseIdle(now);
@@ -232,7 +229,7 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
   bool first = true;
   while (!client->session().closes && client->unsent() < kUnsentMost) {
     if (requests_.size() >= kRequestsInRound) return false;
-    Request request{client, {}, false, false, client->taken(), 0, 0, nullptr};
+    Request request{client, {}, false, false, false, client->taken(), 0, 0, nullptr};
     client->parser().set_authenticated(client->session().authenticated);
     const RequestParser::State state = client->Peek(&request.arguments);
     if (state == RequestParser::State::kMore) return true;
@@ -258,6 +255,7 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
     client->Take();
     request.writes = needs.writes;
     request.uses_data = needs.uses_data;
+    request.refused = needs.refused;
     reads->insert(reads->end(), std::make_move_iterator(needs.reads.begin()),
                   std::make_move_iterator(needs.reads.end()));
     requests_.push_back(std::move(request));
@@ -284,14 +282,17 @@ void EventLoop::Answer(Round* round) {
       continue;
     }
     request.reply_begin = client.out().size();
-    request.command =
-        Execute(&server_, &client.session(), round, request.arguments, &client.reply());
+    request.command = Execute(&server_, &client.session(), round, request.arguments,
+                              request.refused, &client.reply());
     request.reply_end = client.out().size();
     done.push_back(std::move(request));
   }
   requests_ = std::move(done);
+  const auto start = port::Clock::now();
   const Status written = round->Commit();
   CountLatencies();
+  server_.latency_monitor.AddIfSlow("commit", round->now(),
+                                    static_cast<int64_t>(port::MicrosecondsSince(start)));
   if (written.ok()) return;
   std::unordered_map<Client*, std::string> replies;
   std::unordered_map<Client*, size_t> begins;

@@ -13,8 +13,8 @@
 
 #include "dLSM/status.h"
 #include "db/serve/client.h"
-#include "db/serve/command_latencies.h"
 #include "db/serve/executor.h"
+#include "db/serve/response_times.h"
 #include "db/serve/round.h"
 #include "db/serve/server_state.h"
 #include "port/clock.h"
@@ -34,7 +34,7 @@ class EventLoop {
   };
 
   // `server` and `latencies` outlive this. `tls`: of all clients; null: none.
-  EventLoop(ServerState* server, CommandLatencies* latencies, const Limits& limits,
+  EventLoop(ServerState* server, ResponseTimes* latencies, const Limits& limits,
             std::shared_ptr<const TlsContext> tls)
       : server_(*server), latencies_(*latencies), limits_(limits), tls_(std::move(tls)) {}
   EventLoop(const EventLoop&) = delete;
@@ -54,6 +54,7 @@ class EventLoop {
     std::vector<Slice> arguments;
     bool writes;
     bool uses_data;
+    bool refused;  // Before the round began.
     size_t taken_before;
     size_t reply_begin;
     size_t reply_end;
@@ -65,8 +66,6 @@ class EventLoop {
   void Close(Client* client);
   void KeepHouse(int64_t now);
   void CloseIdle(int64_t now);
-  // Has others know the client as it is now.
-  void Tell(Client* client);
   // Does all that has come from these clients, as far as they take the answers.
   void Serve(const std::vector<Client*>& clients);
   // One round of them. Returns false if there was nothing to do.
@@ -80,7 +79,7 @@ class EventLoop {
   void Wake() const;
 
   ServerState& server_;
-  CommandLatencies& latencies_;
+  ResponseTimes& latencies_;
   const Limits limits_;
   const std::shared_ptr<const TlsContext> tls_;
   FileDescriptor poll_;

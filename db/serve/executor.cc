@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
+
 #include "port/clock.h"
 
 namespace dlsm::serve {
@@ -23,6 +25,40 @@ void AddNeeds(const ServerState& server, int database, const Command& command,
 bool IsExec(const Command& command) { return std::string_view(command.name) == "exec"; }
 bool IsWatch(const Command& command) { return std::string_view(command.name) == "watch"; }
 
+// The arguments of a command as others may see them.
+std::vector<Slice> Shown(const Command& command, const std::vector<Slice>& arguments) {
+  if ((command.flags & kHasSecrets) == 0) return arguments;
+  std::vector<Slice> shown(arguments.size(), Slice("(redacted)"));
+  shown[0] = arguments[0];
+  return shown;
+}
+
+// Records how long a command took, which is returned in microseconds.
+int64_t NoteTime(ServerState* server, const Command& command, int64_t now,
+                 std::chrono::nanoseconds taken) {
+  server->command_latency.Add(command.number, static_cast<uint64_t>(taken.count()));
+  const int64_t micros = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
+  // EXEC's time is that of its commands.
+  if (!IsExec(command)) {
+    const bool fast = (command.flags & kFast) != 0;
+    server->latency_monitor.AddIfSlow(fast ? "fast-command" : "command", now, micros);
+  }
+  return micros;
+}
+
+std::string NotPermitted(Permission permission, const Command& command) {
+  switch (permission) {
+    case Permission::kGranted:
+      return "";
+    case Permission::kNotThisCommand:
+      return fmt::format("NOPERM this user has no permissions to run the '{}' command",
+                         command.name);
+    case Permission::kNoKeys:
+      return "NOPERM this user has no permissions to access one of the keys used as arguments";
+  }
+  return "";
+}
+
 // What a request waits for, or is refused for, before its command is run; empty if it may be run.
 std::string Refusal(const Session& session, const Command* command,
                     const std::vector<Slice>& arguments) {
@@ -31,16 +67,26 @@ std::string Refusal(const Session& session, const Command* command,
   if (!session.authenticated && (command->flags & kBeforeAuthentication) == 0) {
     return "NOAUTH Authentication required.";
   }
-  return "";
+  return NotPermitted(PermissionFor(*session.user, *command), *command);
 }
 
 }  // namespace
+
+Permission PermissionFor(const UserPermissions& user, const Command& command) {
+  if ((command.flags & kBeforeAuthentication) != 0) return Permission::kGranted;
+  if (!user.MayRun(command.number)) return Permission::kNotThisCommand;
+  const bool needs_keys = (command.flags & (kReads | kWrites)) != 0 || command.first_key != 0;
+  return needs_keys && !user.has_keys() ? Permission::kNoKeys : Permission::kGranted;
+}
 
 Needs NeedsOf(const ServerState& server, const Session& session,
               const std::vector<Slice>& arguments) {
   Needs needs;
   const Command* const command = FindCommand(arguments[0]);
-  if (!Refusal(session, command, arguments).empty()) return needs;
+  if (!Refusal(session, command, arguments).empty()) {
+    needs.refused = true;
+    return needs;
+  }
   needs.alone = (command->flags & kChangesSession) != 0;
   if (IsExec(*command) && session.queues) {
     for (const auto& queued : session.queued) {
@@ -61,44 +107,48 @@ Needs NeedsOf(const ServerState& server, const Session& session,
   return needs;
 }
 
-void RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
-                const std::vector<Slice>& arguments, Reply* reply) {
+int64_t RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
+                   const std::vector<Slice>& arguments, Reply* reply) {
   const size_t begin = reply->position();
   const uint64_t changes_before = round->changes_made();
+  const auto start = port::Clock::now();
   Call call{*server, *session, *round, *reply, command, arguments};
   command.run(call);
+  const int64_t micros = NoteTime(server, command, round->now(), port::Clock::now() - start);
   const Status failure = round->TakeFailure();
   if (failure.ok()) [[likely]]
-    return;
+    return micros;
   ++server->errors;
   if (round->changes_made() != changes_before) round->GiveUp(failure);
   reply->Rewind(begin);
   reply->Error("ERR " + failure.ToString());
+  return micros;
 }
 
 const Command* Execute(ServerState* server, Session* session, Round* round,
-                       const std::vector<Slice>& arguments, Reply* reply) {
+                       const std::vector<Slice>& arguments, bool refused, Reply* reply) {
   ++server->commands;
   const Command* const command = FindCommand(arguments[0]);
-  if (const std::string refusal = Refusal(*session, command, arguments); !refusal.empty()) {
+  std::string refusal = Refusal(*session, command, arguments);
+  if (refusal.empty() && refused) refusal = NotPermitted(Permission::kNotThisCommand, *command);
+  if (!refusal.empty()) {
+    session->closes |= session->user->is_gone();
     ++server->errors;
     session->queue_failed |= session->queues;
     reply->Error(refusal);
     return nullptr;
   }
   session->last_command = command->name;
-  const auto start = port::Clock::now();
   if (session->queues && (command->flags & kNotQueued) == 0) {
     std::vector<std::string>& queued = session->queued.emplace_back();
     for (const Slice& argument : arguments) queued.push_back(argument.ToString());
     reply->Simple("QUEUED");
     return nullptr;
   }
-  RunCommand(server, session, round, *command, arguments, reply);
+  const int64_t micros = RunCommand(server, session, round, *command, arguments, reply);
   const int64_t slower_than = server->slow_log.slower_than();
-  const auto micros = static_cast<int64_t>(port::MicrosecondsSince(start));
   if (slower_than >= 0 && micros >= slower_than) {
-    server->slow_log.Add(*session, arguments, round->now(), micros);
+    server->slow_log.Add(*session, Shown(*command, arguments), round->now(), micros);
   }
   return command;
 }
@@ -116,7 +166,19 @@ void ResetSession(ServerState* server, Session* session) {
   session->database = 0;
   session->protocol = 2;
   session->name.clear();
-  session->authenticated = server->password.empty();
+  session->user = server->acl.DefaultUser();
+  session->authenticated = server->acl.DefaultIsOpen();
+}
+
+void TellClients(ServerState* server, const Session& session, int64_t now) {
+  server->clients_by_id.Update(session.id, session.user->name(), session.Describe(now));
+}
+
+void CutOff(ServerState* server, const std::string& user, Session* own) {
+  if (own != nullptr) own->closes |= own->user->is_gone();
+  server->clients_by_id.Kill([&](uint64_t id, const Clients::Known& known) {
+    return known.user == user && (own == nullptr || id != own->id);
+  });
 }
 
 }  // namespace dlsm::serve

@@ -23,23 +23,34 @@ struct Needs {
   bool alone = false;              // Its session's others come before or behind its round.
   bool writes = false;
   bool uses_data = false;  // Its answer depends on what the database has, or it writes.
+  bool refused = false;    // It has no needs because it is not to be run.
 };
 // Of a request with at least one argument.
 Needs NeedsOf(const ServerState& server, const Session& session,
               const std::vector<Slice>& arguments);
 
-// Answers the request, whose needs the round has. Returns its command, or null if that was refused
-// or queued.
+// Answers the request, whose needs the round has. `refused`: what Needs said of it. A request that
+// was refused has no locks, so it stays refused whatever its user may do by now. Returns its
+// command, or null if that was refused or queued.
 const Command* Execute(ServerState* server, Session* session, Round* round,
-                       const std::vector<Slice>& arguments, Reply* reply);
+                       const std::vector<Slice>& arguments, bool refused, Reply* reply);
+
+// Whether the user may run the command; if not, why.
+enum class Permission { kGranted, kNotThisCommand, kNoKeys };
+Permission PermissionFor(const UserPermissions& user, const Command& command);
 
 // Runs a command that has passed all checks. What failed in the round is the answer then, instead
-// of what the command said.
-void RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
-                const std::vector<Slice>& arguments, Reply* reply);
+// of what the command said. Returns how many microseconds it took.
+int64_t RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
+                   const std::vector<Slice>& arguments, Reply* reply);
 
 // What of a session a connection begins with; RESET goes back to that.
 void ResetSession(ServerState* server, Session* session);
+// Has CLIENT LIST and the like know the session as it is now.
+void TellClients(ServerState* server, const Session& session, int64_t now);
+// Closes the connections of a user that is no more, but for that of `own`, which is closed when it
+// has been answered. `own` is null if no session asks for it.
+void CutOff(ServerState* server, const std::string& user, Session* own);
 // Ends what the session watches and queues.
 void EndTransaction(ServerState* server, Session* session);
 

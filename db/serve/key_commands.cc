@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "db/serve/command.h"
+#include "db/serve/executor.h"
 #include "db/serve/expiry_options.h"
 #include "db/serve/keys.h"
 #include "util/random.h"
@@ -372,6 +373,7 @@ void Select(Call& call) {
   int database = 0;
   if (!ParseDatabase(call, call[1], &database)) return;
   call.session.database = database;
+  TellClients(&call.server, call.session, call.round.now());
   call.reply.Ok();
 }
 

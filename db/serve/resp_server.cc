@@ -13,6 +13,7 @@
 #include <chrono>
 #include <utility>
 
+#include "db/serve/executor.h"
 #include "port/clock.h"
 #include "port/error_text.h"
 #include "port/thread_name.h"
@@ -51,14 +52,14 @@ Status RespServer::Start(const RespServerOptions& options, std::unique_ptr<DB> d
   ServerState& state = made->state_;
   state.store = &made->store_;
   state.started_at = UnixMilliseconds();
-  state.password = options.password;
+  DLSM_RETURN_IF_ERROR(made->SetUpUsers());
   state.threads = options.threads;
   std::string random;
   DLSM_RETURN_IF_ERROR(RandomBytes(20, &random));
   for (const char byte : random) state.run_id += fmt::format("{:02x}", static_cast<uint8_t>(byte));
   DLSM_RETURN_IF_ERROR(made->Listen());
   for (size_t i = 0; i < options.threads; ++i) {
-    state.latencies.push_back(std::make_unique<CommandLatencies>());
+    state.latencies.push_back(std::make_unique<ResponseTimes>());
     made->loops_.push_back(std::make_unique<EventLoop>(&state, state.latencies.back().get(),
                                                        options.limits, options.tls));
   }
@@ -68,6 +69,23 @@ Status RespServer::Start(const RespServerOptions& options, std::unique_ptr<DB> d
   made->acceptor_ = port::Thread([raw = made.get()] { raw->Accept(); });
   made->housekeeper_ = port::Thread([raw = made.get()] { raw->KeepHouse(); });
   *server = std::move(made);
+  return Status::OK();
+}
+
+Status RespServer::SetUpUsers() {
+  state_.acl.SetPassword(options_.password);
+  state_.acl.set_file(options_.acl_file);
+  if (state_.acl.has_file()) DLSM_RETURN_IF_ERROR(LoadUsers());
+  if (!options_.wants_passwords || !state_.acl.DefaultIsOpen()) return Status::OK();
+  return Status::InvalidArgument(
+      "the default user needs no password, so other machines could read and write the database",
+      "give it one in the ACL file, or by --password_file");
+}
+
+Status RespServer::LoadUsers() {
+  std::vector<std::string> cut_off;
+  DLSM_RETURN_IF_ERROR(state_.acl.Load(&cut_off));
+  for (const std::string& user : cut_off) CutOff(&state_, user, /*own=*/nullptr);
   return Status::OK();
 }
 

@@ -26,7 +26,10 @@ struct RespServerOptions {
   size_t threads = 1;
   size_t clients_max = 10'000;
   bool sync = false;     // Each write is on disk before it is answered.
-  std::string password;  // Clients must give it, unless it is empty.
+  std::string password;  // Of the default user; empty: it needs none.
+  std::string acl_file;  // Has the users (acl.h); empty: there is only the default one.
+  // Start() fails if a client needs no password.
+  bool wants_passwords = false;
   EventLoop::Limits limits;
   std::shared_ptr<const TlsContext> tls;  // Clients use plain connections without it.
 };
@@ -44,6 +47,11 @@ class RespServer {
   // For metrics.
   const ServerState& state() const { return state_; }
   DB& db() { return store_.db(); }
+  // Another password for the default user. Clients that have given the one before stay.
+  void SetPassword(const std::string& password) { state_.acl.SetPassword(password); }
+  // Takes the users from the file again, as ACL LOAD does: all stays as it is if the file is wrong.
+  Status LoadUsers();
+
   // Answers what has been taken, and closes the database.
   Status Stop();
 
@@ -51,6 +59,7 @@ class RespServer {
   RespServer(const RespServerOptions& options, std::unique_ptr<DB> db)
       : options_(options), store_(std::move(db), options.sync), stop_(mutex_) {}
 
+  Status SetUpUsers();
   Status Listen();
   void Accept();
   void KeepHouse();

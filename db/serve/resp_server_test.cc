@@ -31,6 +31,19 @@ TEST_F(RespServerTest, UnknownCommandsAreNamed) {
   EXPECT_EQ(redis("echo hi"), "\"hi\"");
   EXPECT_EQ(redis("echo"), "-ERR wrong number of arguments for 'echo' command");
   EXPECT_EQ(redis("command count"), "(" + std::to_string(AllCommands().size()) + ")");
+  EXPECT_THAT(redis("command list filterby aclcat hash"), HasSubstr("\"hget\""));
+  EXPECT_EQ(redis("command list filterby pattern hget*"), "[\"hget\", \"hgetall\"]");
+  EXPECT_EQ(redis("command list filterby module none"), "[]");
+  EXPECT_THAT(redis("command info get"), HasSubstr("@read, @string, @fast"));
+  EXPECT_EQ(redis("command getkeys mset a 1 b 2"), "[\"a\", \"b\"]");
+  EXPECT_EQ(redis("command getkeys ping"), "-ERR The command has no key arguments");
+  EXPECT_EQ(redis("config set appendfsync everysec slowlog-max-len 9"), "OK");
+  EXPECT_EQ(redis("config set slowlog-max-len 7 port 1"),
+            "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable "
+            "config");
+  EXPECT_EQ(redis("config get slowlog-max-len"), "[\"slowlog-max-len\", \"9\"]");
+  EXPECT_EQ(redis("client kill"), "-ERR wrong number of arguments for 'client|kill' command");
+  EXPECT_EQ(redis("config set appendfsync"), "-ERR unknown subcommand 'set'. Try CONFIG HELP.");
   EXPECT_THAT(redis("info"), HasSubstr("redis_version:7.0.0"));
   EXPECT_THAT(redis("info stats"), HasSubstr("total_commands_processed:"));
   EXPECT_EQ(redis("config get appendfsync"), "[\"appendfsync\", \"everysec\"]");
@@ -225,6 +238,68 @@ TEST_F(RespServerTest, HostileClientsAreInNobodysWay) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(takes_nothing.Receive().size(), (1u << 20) + 2) << i;
 }
 
+// Fails if a request that comes byte by byte is not understood, or holds up those of others.
+TEST_F(RespServerTest, SlowClientsAreServedInTheirTime) {
+  Start();
+  TestClient good = NewClient();
+  std::vector<TestClient> slow;
+  for (int i = 0; i < 20; ++i) slow.push_back(NewClient());
+  const std::string request = TestClient::Encode({"SET", "slow", "value"});
+  for (const char byte : request) {
+    for (TestClient& client : slow) client.SendBytes(std::string(1, byte));
+    EXPECT_EQ(good("ping"), "PONG");
+  }
+  for (TestClient& client : slow) EXPECT_EQ(client.Receive(), "OK");
+}
+
+// Fails if the server takes memory for what a client only says it will send.
+TEST_F(RespServerTest, DeclaredLengthsAreNotBelieved) {
+  Start();
+  const auto answer = [this](const std::string& bytes) {
+    TestClient client = NewClient();
+    client.SendBytes(bytes);
+    return client.Receive();
+  };
+  EXPECT_EQ(answer("*1000000000000\r\n"), "-ERR Protocol error: invalid multibulk length");
+  EXPECT_EQ(answer("*2\r\n$1000000000\r\n"), "-ERR Protocol error: invalid bulk length");
+  EXPECT_EQ(answer("*2\r\n$-7\r\n"), "-ERR Protocol error: invalid bulk length");
+  EXPECT_EQ(answer("*1\r\n$99999999999999999999\r\n"), "-ERR Protocol error: invalid bulk length");
+  // Lengths that are allowed cost nothing while nothing comes.
+  std::vector<TestClient> waiting;
+  for (int i = 0; i < 100; ++i) {
+    waiting.push_back(NewClient());
+    waiting.back().SendBytes("*1000000\r\n$500000000\r\n");
+  }
+  EXPECT_EQ(NewClient()("ping"), "PONG");
+  EXPECT_THAT(NewClient()("info clients"), HasSubstr("connected_clients:10"));
+}
+
+// Fails if a connection that breaks off in the midst of a request, of a transaction or of replies
+// is kept, does something by halves, or keeps others from their keys.
+TEST_F(RespServerTest, ConnectionsThatBreakOffLeaveNothing) {
+  RespServerOptions options;
+  options.threads = 2;
+  Start(options);
+  TestClient good = NewClient();
+  good.Call({"SET", "large", std::string(1 << 20, 'x')});
+  for (int i = 0; i < 50; ++i) {
+    TestClient in_request = NewClient();
+    in_request.SendBytes("*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$5\r\nab");
+    TestClient in_transaction = NewClient();
+    in_transaction.SendBytes("watch half\r\nmulti\r\nset half 1\r\n");
+    TestClient in_replies = NewClient();
+    for (int j = 0; j < 5; ++j) in_replies.Send({"GET", "large"});
+    EXPECT_EQ(good("incr all"), "(" + std::to_string(i + 1) + ")");
+    in_request.Reset();
+    in_transaction.Reset();
+    in_replies.Reset();
+  }
+  EXPECT_TRUE(Eventually(
+      [&] { return good("info clients").find("connected_clients:1\r\n") != std::string::npos; }));
+  EXPECT_EQ(good("get half"), "nil");
+  EXPECT_EQ(good("set half 2"), "OK");
+}
+
 TEST_F(RespServerTest, ClientsAreLimited) {
   RespServerOptions options;
   options.clients_max = 2;
@@ -270,6 +345,21 @@ TEST_F(RespServerTest, ClientsAreListedAndKilled) {
   EXPECT_EQ(redis("client kill 1.2.3.4:5"), "-ERR No such client");
   EXPECT_EQ(redis("client kill foo bar"), "-ERR syntax error");
   EXPECT_EQ(redis("client kill skipme yes"), "(0)");
+  EXPECT_EQ(redis("client setname me"), "OK");
+  EXPECT_THAT(redis("client list"), HasSubstr("name=me ")) << "at once";
+  EXPECT_EQ(redis("client list type pubsub"), "\"\"");
+  EXPECT_EQ(redis("client list type foo"), "-ERR Unknown client type 'foo'");
+  EXPECT_EQ(redis("client list id 998 999"), "\"\"");
+  EXPECT_EQ(redis("client list id x"), "-ERR Invalid client ID");
+  EXPECT_EQ(redis("client kill user nobody"), "-ERR No such user 'nobody'");
+  TestClient third = NewClient();
+  EXPECT_EQ(third("ping"), "PONG");
+  EXPECT_EQ(redis("client kill type normal user default laddr 1.2.3.4:5"), "(0)");
+  EXPECT_EQ(redis("client kill type normal user default"), "(1)");
+  EXPECT_THAT(redis("client list"), testing::Not(HasSubstr("cmd=ping"))) << "it is gone at once";
+  EXPECT_EQ(third.Receive(), "closed");
+  EXPECT_EQ(redis("client kill id " + redis("client id").substr(1, 1) + " skipme no"), "(1)");
+  EXPECT_EQ(redis.Receive(), "closed");
 }
 
 // Fails if a client is told that its writes are safer than they are.

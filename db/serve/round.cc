@@ -102,6 +102,7 @@ void Round::PassDeleted(bool reverse, Iterator* stored) const {
 }
 
 void Round::Scan(const Slice& from, const Slice& to, bool reverse, const Use& use) {
+  if (from.compare(to) >= 0) return;
   ReadOptions options;
   options.snapshot = SnapshotForReads();
   const std::unique_ptr<Iterator> stored(store_.db().NewIterator(options));

@@ -46,7 +46,8 @@ class Round {
   // None if there is no such key, and after a failure. Stays valid until the round ends or the key
   // is written.
   std::optional<Slice> Get(const Slice& key);
-  // Calls `use` with entries of [from, to), in order or from the end, until it returns false.
+  // Calls `use` with entries of [from, to), which may be no range, in order or from the end, until
+  // it returns false.
   using Use = std::function<bool(const Slice& key, const Slice& value)>;
   void Scan(const Slice& from, const Slice& to, bool reverse, const Use& use);
   void Put(const Slice& key, const Slice& value) {

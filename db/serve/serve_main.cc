@@ -1,6 +1,7 @@
 // dlsm_serve: any Redis client stores its data in dLSM.
 //
-// Exit codes: 0 after SIGTERM or SIGINT, 1 when it could not start, 2 for wrong flags.
+// Exit codes: 0 after SIGTERM or SIGINT, 1 when it could not start, 2 for wrong flags. SIGHUP has
+// it read the password and the users again, if they come from files.
 #include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <signal.h>
@@ -19,14 +20,19 @@
 #include "util/fabric/tls/tls_context.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
+#include "util/log.h"
 #include "util/metrics/metrics_endpoint.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
 DEFINE_int32(port, 6379, "the port to listen on; 0: any free one");
 DEFINE_string(bind, "127.0.0.1", "numeric address to listen on");
-DEFINE_bool(insecure, false, "allow --bind to other machines without --password_file");
-DEFINE_string(password_file, "", "file with the password of AUTH; readable by its owner only");
+DEFINE_bool(insecure, false, "allow --bind to other machines without passwords");
+DEFINE_string(password_file, "",
+              "file with the password of AUTH; readable by its owner only; read again at SIGHUP");
+DEFINE_string(aclfile, "",
+              "file with users, as Redis has it; readable by its owner only; read again at SIGHUP "
+              "and by ACL LOAD");
 DEFINE_string(tls_certificate_file, "",
               "PEM: the certificate that clients are shown; all connections use TLS 1.3 then");
 DEFINE_string(tls_key_file, "", "PEM: its key; readable by its owner only");
@@ -54,6 +60,10 @@ namespace {
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 
+bool IsForOthers() {
+  return FLAGS_bind != "::1" && !FLAGS_bind.starts_with("127.") && !FLAGS_insecure;
+}
+
 Status CheckFlags() {
   const auto wrong = [](const std::string& flag, const std::string& wanted) {
     return Status::InvalidArgument("--" + flag + ": " + wanted);
@@ -69,11 +79,10 @@ Status CheckFlags() {
   if (FLAGS_appendfsync != "always" && FLAGS_appendfsync != "everysec") {
     return wrong("appendfsync", "always or everysec");
   }
-  const bool local = FLAGS_bind == "::1" || FLAGS_bind.starts_with("127.");
-  if (!local && FLAGS_password_file.empty() && !FLAGS_insecure) {
+  if (IsForOthers() && FLAGS_password_file.empty() && FLAGS_aclfile.empty()) {
     return Status::InvalidArgument(fmt::format(
-        "--bind={} lets other machines read and write the database; give a --password_file, or "
-        "--insecure if nobody else can reach that address",
+        "--bind={} lets other machines read and write the database; give a --password_file, an "
+        "--aclfile, or --insecure if nobody else can reach that address",
         FLAGS_bind));
   }
   return Status::OK();
@@ -128,6 +137,37 @@ int Fail(const Status& status, int code) {
   return code;
 }
 
+// Of the two files each counts by itself: one that is broken leaves as it was what it had said.
+void ReadFilesAgain(RespServer* server) {
+  if (!FLAGS_password_file.empty()) {
+    std::string password;
+    const Status read = ReadSecretFile(FLAGS_password_file, &password);
+    if (read.ok()) {
+      server->SetPassword(password);
+      Log().Warn("the password file {} has been read again", FLAGS_password_file);
+    } else {
+      Log().Error("the password stays as it was: {}", read.ToString());
+    }
+  }
+  if (!FLAGS_aclfile.empty()) {
+    const Status read = server->LoadUsers();
+    if (read.ok()) {
+      Log().Warn("the ACL file {} has been read again", FLAGS_aclfile);
+    } else {
+      Log().Error("the users stay as they were: {}", read.ToString());
+    }
+  }
+}
+
+void RunUntilStopped(const sigset_t& signals, RespServer* server) {
+  while (true) {
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) continue;
+    if (signal != SIGHUP) return;
+    ReadFilesAgain(server);
+  }
+}
+
 int Run(const sigset_t& signals) {
   if (const Status flags = CheckFlags(); !flags.ok()) return Fail(flags, kExitUsage);
   RaiseDescriptorLimit();
@@ -138,6 +178,8 @@ int Run(const sigset_t& signals) {
   options.clients_max = static_cast<size_t>(FLAGS_maxclients);
   options.sync = FLAGS_appendfsync == "always";
   options.limits.idle_seconds = FLAGS_timeout;
+  options.acl_file = FLAGS_aclfile;
+  options.wants_passwords = IsForOthers();
   Status status;
   if (!FLAGS_password_file.empty()) status = ReadSecretFile(FLAGS_password_file, &options.password);
   if (status.ok()) status = MakeTls(&options.tls);
@@ -150,8 +192,7 @@ int Run(const sigset_t& signals) {
   if (!status.ok()) return Fail(status, kExitFailed);
   fmt::print("dlsm_serve ready on {}:{}\n", FLAGS_bind, server->port());
   std::fflush(stdout);
-  int signal = 0;
-  sigwait(&signals, &signal);
+  RunUntilStopped(signals, server.get());
   metrics.reset();
   const Status stopped = server->Stop();
   if (!stopped.ok()) return Fail(stopped, kExitFailed);
@@ -173,6 +214,7 @@ int main(int argc, char** argv) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  if (!FLAGS_password_file.empty() || !FLAGS_aclfile.empty()) sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return dlsm::serve::Run(signals);
 }

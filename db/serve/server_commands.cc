@@ -2,13 +2,14 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <map>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "db/serve/acl_categories.h"
 #include "db/serve/command.h"
 #include "db/serve/keys.h"
 
@@ -19,7 +20,8 @@ std::string ServerSection(const Call& call) {
   const ServerState& server = call.server;
   return fmt::format(
       "# Server\r\nredis_version:7.0.0\r\nserver_name:dlsm_serve\r\nredis_mode:standalone\r\n"
-      "process_id:{}\r\nrun_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{}\r\nio_threads:{}\r\n",
+      "arch_bits:64\r\nprocess_id:{}\r\nrun_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{}\r\nio_"
+      "threads:{}\r\n",
       getpid(), server.run_id, server.port, (call.round.now() - server.started_at) / 1000,
       server.threads);
 }
@@ -40,6 +42,7 @@ std::string StatsSection(const Call& call) {
 std::string ReplicationSection(const Call& /*call*/) {
   return "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
 }
+std::string ClusterSection(const Call& /*call*/) { return "# Cluster\r\ncluster_enabled:0\r\n"; }
 // Which databases have keys; how many would take a while to count.
 std::string KeyspaceSection(const Call& call) {
   std::string text = "# Keyspace\r\n";
@@ -64,8 +67,9 @@ std::string KeyspaceSection(const Call& call) {
 void Info(Call& call) {
   using Section = std::string (*)(const Call&);
   static const std::vector<std::pair<const char*, Section>> sections = {
-      {"server", ServerSection},           {"clients", ClientsSection},   {"stats", StatsSection},
-      {"replication", ReplicationSection}, {"keyspace", KeyspaceSection},
+      {"server", ServerSection},   {"clients", ClientsSection},
+      {"stats", StatsSection},     {"replication", ReplicationSection},
+      {"cluster", ClusterSection}, {"keyspace", KeyspaceSection},
   };
   std::string text;
   for (const auto& [name, section] : sections) {
@@ -79,70 +83,6 @@ void Info(Call& call) {
     text += section(call);
   }
   call.reply.Verbatim(text);
-}
-
-// CONFIG: settings that clients ask for. Only appendfsync can be changed.
-void Config(Call& call) {
-  std::map<std::string, std::string> settings = {
-      {"appendonly", "yes"},
-      {"appendfsync", call.server.store->sync() ? "always" : "everysec"},
-      {"save", ""},
-      {"databases", std::to_string(kDatabases)},
-      {"maxmemory", "0"},
-      {"port", std::to_string(call.server.port)},
-      {"slowlog-log-slower-than", std::to_string(call.server.slow_log.slower_than())},
-      {"slowlog-max-len", std::to_string(call.server.slow_log.max_length())},
-  };
-  settings.merge(call.server.hints.All());
-  if (call.Is(1, "get") && call.count() >= 3) {
-    std::map<std::string, std::string> found;
-    for (const auto& [name, value] : settings) {
-      for (size_t i = 2; i < call.count(); ++i) {
-        if (MatchesPattern(call[i], name)) found[name] = value;
-      }
-    }
-    call.reply.Map(found.size());
-    for (const auto& [name, value] : found) {
-      call.reply.Bulk(name);
-      call.reply.Bulk(value);
-    }
-    return;
-  }
-  if (call.Is(1, "set") && call.count() == 4) {
-    if (call.Is(2, "appendfsync") && (call.Is(3, "always") || call.Is(3, "everysec"))) {
-      call.server.store->set_sync(call.Is(3, "always"));
-      return call.reply.Ok();
-    }
-    int64_t number = 0;
-    if (call.Is(2, "slowlog-log-slower-than") && ParseInteger(call[3], &number)) {
-      call.server.slow_log.set_slower_than(number);
-      return call.reply.Ok();
-    }
-    if (call.Is(2, "slowlog-max-len") && ParseInteger(call[3], &number) && number >= 0) {
-      call.server.slow_log.set_max_length(static_cast<size_t>(number));
-      return call.reply.Ok();
-    }
-    if (call.server.hints.Set(call[2].ToString(), call[3].ToString())) return call.reply.Ok();
-    if (settings.contains(call[2].ToString())) {
-      return call.reply.Error(fmt::format(
-          "ERR CONFIG SET failed (possibly related to argument '{}') - can't set immutable config",
-          call[2].ToStringView()));
-    }
-    return call.reply.Error(fmt::format(
-        "ERR Unknown option or number of arguments for CONFIG SET - '{}'", call[2].ToStringView()));
-  }
-  if (call.Is(1, "resetstat") && call.count() == 2) {
-    for (std::atomic<uint64_t>* counter :
-         {&call.server.commands, &call.server.connections, &call.server.hits, &call.server.misses,
-          &call.server.expired, &call.server.errors, &call.server.bytes_in, &call.server.bytes_out,
-          &call.server.rejected, &call.server.slow_clients, &call.server.idle_clients,
-          &call.server.rounds}) {
-      counter->store(0);
-    }
-    return call.reply.Ok();
-  }
-  call.reply.Error(
-      fmt::format("ERR unknown subcommand '{}'. Try CONFIG HELP.", call[1].ToStringView()));
 }
 
 void Describe(const Command& command, Reply* reply) {
@@ -160,7 +100,49 @@ void Describe(const Command& command, Reply* reply) {
   reply->Integer(command.first_key);
   reply->Integer(command.last_key);
   reply->Integer(command.step);
-  for (int i = 0; i < 4; ++i) reply->Set(0);  // Categories, tips, key specifications, subcommands.
+  std::vector<std::string> categories;
+  for (const std::string_view name : CategoryNames()) {
+    if (IsIn(command, *FindCategory(name))) categories.push_back(fmt::format("@{}", name));
+  }
+  reply->Set(categories.size());
+  for (const std::string& category : categories) reply->Simple(category);
+  for (int i = 0; i < 3; ++i) reply->Set(0);  // Tips, key specifications, subcommands.
+}
+
+// COMMAND LIST [FILTERBY (ACLCAT category | PATTERN pattern | MODULE name)]
+void ListCommands(Call& call) {
+  std::function<bool(const Command&)> wanted = [](const Command&) { return true; };
+  if (call.count() == 5 && call.Is(2, "filterby") && call.Is(3, "aclcat")) {
+    const std::optional<AclCategory> category = FindCategory(call[4].ToStringView());
+    wanted = [category](const Command& command) {
+      return category.has_value() && IsIn(command, *category);
+    };
+  } else if (call.count() == 5 && call.Is(2, "filterby") && call.Is(3, "pattern")) {
+    wanted = [&call](const Command& command) { return MatchesPattern(call[4], command.name); };
+  } else if (call.count() == 5 && call.Is(2, "filterby") && call.Is(3, "module")) {
+    wanted = [](const Command&) { return false; };  // There are no modules.
+  } else if (call.count() > 2) {
+    return call.reply.Error(kSyntaxError);
+  }
+  std::vector<const char*> names;
+  for (const Command* command : AllCommands()) {
+    if (wanted(*command)) names.push_back(command->name);
+  }
+  call.reply.Array(names.size());
+  for (const char* name : names) call.reply.Bulk(name);
+}
+
+void GetKeys(Call& call) {
+  const std::vector<Slice> arguments(call.arguments.begin() + 2, call.arguments.end());
+  const Command* const command = FindCommand(arguments[0]);
+  if (command == nullptr) return call.reply.Error("ERR Invalid command specified");
+  if (command->first_key == 0) return call.reply.Error("ERR The command has no key arguments");
+  if (!command->TakesCount(arguments.size())) {
+    return call.reply.Error("ERR Invalid number of arguments specified for command");
+  }
+  const std::vector<Slice> keys = command->KeysOf(arguments);
+  call.reply.Array(keys.size());
+  for (const Slice& key : keys) call.reply.Bulk(key);
 }
 
 void CommandCommand(Call& call) {
@@ -177,9 +159,10 @@ void CommandCommand(Call& call) {
       const Command* const command = FindCommand(call[i]);
       command != nullptr ? Describe(*command, &call.reply) : call.reply.NullArray();
     }
-  } else if (call.Is(1, "list") && call.count() == 2) {
-    call.reply.Array(AllCommands().size());
-    for (const Command* command : AllCommands()) call.reply.Bulk(command->name);
+  } else if (call.Is(1, "list")) {
+    ListCommands(call);
+  } else if (call.Is(1, "getkeys") && call.count() > 2) {
+    GetKeys(call);
   } else {
     call.reply.Error(
         fmt::format("ERR unknown subcommand '{}'. Try COMMAND HELP.", call[1].ToStringView()));
@@ -216,6 +199,15 @@ void SlowLogCommand(Call& call) {
     call.reply.Bulk(entry.name);
   }
 }
+
+// What clients ask to find out whether they talk to a part of something larger.
+void Role(Call& call) {
+  call.reply.Array(3);
+  call.reply.Bulk("master");
+  call.reply.Integer(0);
+  call.reply.Array(0);
+}
+void Cluster(Call& call) { call.reply.Error("ERR This instance has cluster support disabled"); }
 
 // -------- Beyond Redis
 
@@ -272,9 +264,12 @@ void Property(Call& call) {
 
 const std::vector<Command> kServerCommands = {
     {"info", Info, -1, 0, 0, 0, 0},
-    {"config", Config, -2, kAdmin, 0, 0, 0},
     {"slowlog", SlowLogCommand, -2, kAdmin, 0, 0, 0},
     {"command", CommandCommand, -1, 0, 0, 0, 0},
+    {"role", Role, 1, kAdmin | kFast, 0, 0, 0},
+    {"cluster", Cluster, -2, 0, 0, 0, 0},
+    {"readonly", Cluster, 1, kFast, 0, 0, 0},
+    {"readwrite", Cluster, 1, kFast, 0, 0, 0},
     {"dlsm.range", RangeOfKeys, -3, kReads, 0, 0, 0},
     {"dlsm.delrange", DeleteRange, 3, kWrites | kAllKeys, 0, 0, 0},
     {"dlsm.property", Property, 2, kReads, 0, 0, 0},

@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "db/serve/acl.h"
 #include "db/serve/clients.h"
-#include "db/serve/command_latencies.h"
+#include "db/serve/command_latency.h"
+#include "db/serve/latency_monitor.h"
+#include "db/serve/response_times.h"
 #include "db/serve/slow_log.h"
 #include "db/serve/store.h"
 #include "port/mutex.h"
@@ -53,13 +56,15 @@ struct ServerState {
   int port = 0;
   int64_t started_at = 0;  // Milliseconds since 1970.
   std::string run_id;
-  std::string password;  // Clients must give it, unless it is empty.
+  Acl acl;
   size_t threads = 1;
   ScanCursors cursors;
   Hints hints;
   SlowLog slow_log;
+  CommandLatency command_latency;
+  LatencyMonitor latency_monitor;
   Clients clients_by_id;
-  std::vector<std::unique_ptr<CommandLatencies>> latencies;  // Of each event loop. Constant.
+  std::vector<std::unique_ptr<ResponseTimes>> latencies;  // Of each event loop. Constant.
 
   std::atomic<uint64_t> connections{0};  // So far.
   std::atomic<uint64_t> clients{0};      // Now.

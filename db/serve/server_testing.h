@@ -43,6 +43,12 @@ class TestClient {
     }
     return true;
   }
+  // Breaks the connection off: what the other end sends finds none.
+  void Reset() {
+    const linger now{1, 0};
+    setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    socket_ = FileDescriptor();
+  }
   void SendBytes(const std::string& bytes) { ASSERT_TRUE(TrySendBytes(bytes)); }
   static std::string Encode(const std::vector<std::string>& words) {
     std::string bytes = "*" + std::to_string(words.size()) + "\r\n";
@@ -124,7 +130,7 @@ class TestClient {
     return bytes;
   }
 
-  const FileDescriptor socket_;
+  FileDescriptor socket_;
   std::string received_;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "db/serve/user_permissions.h"
 #include "db/serve/watches.h"
 
 namespace dlsm::serve {
@@ -24,7 +25,8 @@ struct Session {
   int database = 0;
   int protocol = 2;
   bool authenticated = true;
-  std::string Describe(int64_t now) const;  // As CLIENT LIST has it.
+  std::shared_ptr<const UserPermissions> user;  // Set by ResetSession().
+  std::string Describe(int64_t now) const;      // As CLIENT LIST has it.
 
   bool closes = false;  // When what has been written to it is sent.
 

@@ -1,106 +1,24 @@
-// Commands of sorted sets. A member has two elements: one by which its score is found, and one in
-// the order of scores.
-//
-//   'm' member                  its score
-//   's' score 8 member          empty
+// Commands of sorted sets.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
-#include <limits>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "db/serve/collection.h"
 #include "db/serve/command.h"
 #include "db/serve/element_scan.h"
 #include "db/serve/keys.h"
-#include "util/coding.h"
+#include "db/serve/sorted_set.h"
 
 namespace dlsm::serve {
 namespace {
 
+using Range = SortedSetRange;
+using Scored = SortedSet::Scored;
+
 constexpr const char* kNotARange = "ERR min or max is not a float";
 constexpr const char* kNotALexRange = "ERR min or max not valid string range item";
-
-std::string MemberPlace(const Slice& member) {
-  std::string place(1, 'm');
-  place.append(member.data(), member.size());
-  return place;
-}
-std::string ScorePlace(double score, const Slice& member) {
-  std::string place = "s";
-  PutOrderedDouble(&place, score);
-  place.append(member.data(), member.size());
-  return place;
-}
-constexpr size_t kScoreHead = 9;  // What stands before the member in a score's place.
-
-std::string ScoreBytes(double score) {
-  std::string bytes;
-  PutOrderedDouble(&bytes, score);
-  return bytes;
-}
-
-struct Scored {
-  std::string member;
-  double score;
-};
-
-class SortedSet {
- public:
-  static bool Open(const Call& call, const Slice& key, std::optional<SortedSet>* opened) {
-    std::optional<Collection> elements;
-    if (!Collection::Open(call, key, Type::kSortedSet, &elements)) return false;
-    opened->emplace(SortedSet(std::move(*elements)));
-    return true;
-  }
-
-  bool exists() const { return elements_.exists(); }
-  int64_t count() const { return elements_.count(); }
-  const Collection& elements() const { return elements_; }
-
-  std::optional<double> ScoreOf(const Slice& member) const {
-    const std::optional<Slice> score = elements_.Get(MemberPlace(member));
-    if (!score.has_value() || score->size() != sizeof(double)) return std::nullopt;
-    return OrderedDouble(score->data());
-  }
-  // Returns false if the answer is an error.
-  bool Set(const Slice& member, double score, const std::optional<double>& old) {
-    if (!elements_.Put(MemberPlace(member), ScoreBytes(score))) return false;
-    if (old.has_value()) elements_.Delete(ScorePlace(*old, member));
-    if (!elements_.Put(ScorePlace(score, member), Slice())) return false;
-    if (!old.has_value()) elements_.AddToCount(1);
-    return true;
-  }
-  void Remove(const Slice& member, double score) {
-    elements_.Delete(MemberPlace(member));
-    elements_.Delete(ScorePlace(score, member));
-    elements_.AddToCount(-1);
-  }
-  void Save() { elements_.Save(); }
-
-  // Calls use(member, score) in the order of scores, from the first or the last of those that are
-  // in [from, to), which are places.
-  void Scan(const std::string& from, const std::string& to, bool reverse,
-            const std::function<bool(const Slice&, double)>& use) const {
-    elements_.Scan(from, to, reverse, [&use](const Slice& place, const Slice&) {
-      return use(Slice(place.data() + kScoreHead, place.size() - kScoreHead),
-                 OrderedDouble(place.data() + 1));
-    });
-  }
-  void ScanAll(bool reverse, const std::function<bool(const Slice&, double)>& use) const {
-    Scan("s", "t", reverse, use);
-  }
-
- private:
-  explicit SortedSet(Collection elements) : elements_(std::move(elements)) {}
-
-  Collection elements_;
-};
 
 bool OpenSortedSet(const Call& call, std::optional<SortedSet>* set) {
   return SortedSet::Open(call, call[1], set);
@@ -172,7 +90,7 @@ void AddAll(Call& call, const AddOptions& options, size_t pairs_at) {
     double score = scores[(i - pairs_at) / 2];
     const std::optional<double> old = set->ScoreOf(member);
     if (old.has_value() ? options.if_missing : options.if_there) continue;
-    if (options.increments && old.has_value()) score += *old;
+    score += options.increments && old.has_value() ? *old : 0.0;  // -0 becomes 0, as it is stored.
     if (std::isnan(score)) return call.reply.Error("ERR resulting score is not a number (NaN)");
     if (old.has_value() &&
         ((options.if_greater && score <= *old) || (options.if_less && score >= *old))) {
@@ -240,51 +158,13 @@ void Rank(Call& call, bool reverse) {
   if (!OpenSortedSet(call, &set)) return;
   const std::optional<double> score = set->ScoreOf(call[2]);
   if (!score.has_value()) return call.reply.Null();
-  int64_t before = 0;
-  const std::string place = ScorePlace(*score, call[2]);
-  set->Scan("s", place, /*reverse=*/false, [&before](const Slice&, double) {
-    ++before;
-    return true;
-  });
+  const int64_t before = set->CountBefore(call[2], *score);
   call.reply.Integer(reverse ? set->count() - 1 - before : before);
 }
 void ZRank(Call& call) { Rank(call, /*reverse=*/false); }
 void ZRevRank(Call& call) { Rank(call, /*reverse=*/true); }
 
 // -------- Ranges
-
-// A range of scores, of members, or of ranks.
-struct Range {
-  enum class By { kRank, kScore, kLex } by = By::kRank;
-  // Of scores.
-  double min = 0;
-  double max = 0;
-  bool min_excluded = false;
-  bool max_excluded = false;
-  // Of members: null is before the first or behind the last.
-  std::optional<Slice> first;
-  std::optional<Slice> last;
-  bool is_empty = false;
-  // Of ranks.
-  int64_t start = 0;
-  int64_t stop = 0;
-
-  bool Has(const Slice& member, double score) const {
-    if (by == By::kScore) {
-      return (min_excluded ? score > min : score >= min) &&
-             (max_excluded ? score < max : score <= max);
-    }
-    if (first.has_value()) {
-      const int order = member.compare(*first);
-      if (order < 0 || (order == 0 && min_excluded)) return false;
-    }
-    if (last.has_value()) {
-      const int order = member.compare(*last);
-      if (order > 0 || (order == 0 && max_excluded)) return false;
-    }
-    return true;
-  }
-};
 
 bool ParseScoreBound(Slice text, double* bound, bool* excluded) {
   if (text.starts_with("(")) {
@@ -335,47 +215,6 @@ bool ParseBounds(const Call& call, const Slice& low, const Slice& high, Range* r
     }
   }
   return false;
-}
-
-// Members in a range, in order; `reverse`: from the last. At most `limit` of them (below 0: all)
-// behind the first `offset`.
-std::vector<Scored> MembersOf(const SortedSet& set, const Range& range, bool reverse,
-                              int64_t offset, int64_t limit) {
-  std::vector<Scored> members;
-  if (range.is_empty || offset < 0) return members;
-  if (range.by == Range::By::kRank) {
-    int64_t start = range.start < 0 ? std::max<int64_t>(0, range.start + set.count()) : range.start;
-    int64_t stop = range.stop < 0 ? range.stop + set.count() : range.stop;
-    stop = std::min(stop, set.count() - 1);
-    if (start > stop) return members;
-    // From the nearer end.
-    const bool from_other_end = start > set.count() - 1 - stop;
-    const int64_t wanted = stop - start + 1;
-    int64_t skipped = from_other_end ? set.count() - 1 - stop : start;
-    set.ScanAll(reverse != from_other_end, [&](const Slice& member, double score) {
-      if (skipped-- > 0) return true;
-      members.push_back({member.ToString(), score});
-      return static_cast<int64_t>(members.size()) < wanted;
-    });
-    if (from_other_end) std::reverse(members.begin(), members.end());
-    return members;
-  }
-  std::string from = "s";
-  std::string to = "t";
-  if (range.by == Range::By::kScore) {
-    from = ScorePlace(range.min, Slice());
-    if (range.max < std::numeric_limits<double>::infinity()) {
-      to = ScorePlace(std::nextafter(range.max, std::numeric_limits<double>::infinity()), Slice());
-    }
-  }
-  if (limit == 0) return members;
-  set.Scan(from, to, reverse, [&](const Slice& member, double score) {
-    if (!range.Has(member, score)) return true;
-    if (offset-- > 0) return true;
-    members.push_back({member.ToString(), score});
-    return limit < 0 || static_cast<int64_t>(members.size()) < limit;
-  });
-  return members;
 }
 
 void AnswerMembers(Call& call, const std::vector<Scored>& members, bool scores) {

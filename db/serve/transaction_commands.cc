@@ -53,8 +53,15 @@ void Exec(Call& call) {
   call.reply.Array(queued.size());
   for (const std::vector<std::string>& request : queued) {
     const std::vector<Slice> arguments(request.begin(), request.end());
-    RunCommand(&call.server, &session, &call.round, *FindCommand(arguments[0]), arguments,
-               &call.reply);
+    const Command& command = *FindCommand(arguments[0]);
+    if (PermissionFor(*session.user, command) != Permission::kGranted) {
+      call.reply.Error(
+          "NOPERM ACLs rules changed between the moment the transaction was accumulated and the "
+          "EXEC call. This command is no longer allowed for the following reason: can't run this "
+          "command or subcommand");
+      continue;
+    }
+    RunCommand(&call.server, &session, &call.round, command, arguments, &call.reply);
   }
 }
 

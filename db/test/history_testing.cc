@@ -10,6 +10,10 @@ std::string DescribeAccesses(const Operation& operation) {
     text += operation.writes() ? " := " : " = ";
     text += access.value == kNoValue ? "absent" : std::to_string(access.value);
   }
+  for (const Access& access : operation.saw) {
+    text += ", before: register " + std::to_string(access.register_index) + " = ";
+    text += access.value == kNoValue ? "absent" : std::to_string(access.value);
+  }
   return text;
 }
 
@@ -19,6 +23,9 @@ History CutIntoRegisters(const History& history) {
     for (const Access& access : operation.accesses) {
       cut.push_back(operation);
       cut.back().accesses = {access};
+      std::erase_if(cut.back().saw, [&access](const Access& other) {
+        return other.register_index != access.register_index;
+      });
     }
   }
   return cut;

@@ -47,6 +47,10 @@ struct Operation {
   Tick returned = kNever;
   // Each register at most once.
   std::vector<Access> accesses;
+  // Of a write that has told what some of its registers held before, such as an addition: it takes
+  // effect only where they do. They are among the registers of `accesses`. A history with such
+  // writes has none whose outcome is not known.
+  std::vector<Access> saw = {};
   // It has its place among the operations on the same register, but need not have one among those
   // on others: what a database promises of point reads without a snapshot.
   bool ordered_per_register = false;

@@ -173,6 +173,7 @@ void JustInTimeSearch::ForEachSuccessor(const Configuration& configuration, Tick
                                         const Reach& reach) const {
   for (uint64_t left = writes_ & ~configuration.words[kEffective]; left != 0; left &= left - 1) {
     const auto slot = static_cast<size_t>(std::countr_zero(left));
+    if (!Sees(under_way_[slot]->saw, configuration.words)) continue;
     Configuration successor = configuration;
     Apply(*under_way_[slot], &successor.words);
     successor.words[kEffective] |= uint64_t{1} << slot;
@@ -203,9 +204,9 @@ bool JustInTimeSearch::IsWorthTrying(const UnknownWrites& writes, const Words& w
   return false;
 }
 
-bool JustInTimeSearch::Sees(const Operation& read, const Words& words) const {
+bool JustInTimeSearch::Sees(const std::vector<Access>& accesses, const Words& words) const {
   return std::ranges::all_of(
-      read.accesses, [&](const Access& access) { return words[WordOf(access)] == access.value; });
+      accesses, [&](const Access& access) { return words[WordOf(access)] == access.value; });
 }
 
 void JustInTimeSearch::Apply(const Operation& write, Words* words) const {
@@ -214,7 +215,8 @@ void JustInTimeSearch::Apply(const Operation& write, Words* words) const {
 
 void JustInTimeSearch::LetReadsPass(Words* words) const {
   for (uint64_t left = reads_ & ~(*words)[kEffective]; left != 0; left &= left - 1) {
-    if (!Sees(*under_way_[static_cast<size_t>(std::countr_zero(left))], *words)) continue;
+    const Operation& read = *under_way_[static_cast<size_t>(std::countr_zero(left))];
+    if (!Sees(read.accesses, *words)) continue;
     (*words)[kEffective] |= left & -left;
   }
 }

@@ -7,6 +7,7 @@
 //      replaced by all those that follow when some of the operations under way take effect and it
 //      is the last. Equal configurations are one. If none is left, no order explains that return.
 //   3. A read that sees what the registers hold takes effect at once: it stands in nobody's way.
+//      A write that has told what was there before takes effect only then.
 //   4. A write whose outcome is not known is under way for ever. One that nobody saw is left out.
 //      On one register it takes effect only when a read under way waits for its value: any order
 //      can be rearranged so. Of several alike it does not matter which; and of configurations that
@@ -104,7 +105,7 @@ class JustInTimeSearch {
   void ForEachSuccessor(const Configuration& configuration, Tick now, const Reach& reach) const;
 
   size_t WordOf(const Access& access) const { return registers_.at(access.register_index); }
-  bool Sees(const Operation& read, const Words& words) const;
+  bool Sees(const std::vector<Access>& accesses, const Words& words) const;
   void Apply(const Operation& write, Words* words) const;
   // Makes all reads take effect that can.
   void LetReadsPass(Words* words) const;

@@ -74,6 +74,25 @@ TEST(LinearizabilityCheckerTest, FindsWhatCannotBe) {
   ExpectViolation({Put(1, 20, 7), Put(1, 20, 8), Get(2, 3, 7), Get(4, 5, 8), Get(6, 7, 7)}, 5);
 }
 
+// Fails if writes that have told what they saw take effect elsewhere, or if a counterexample leaves
+// out what such a write saw, and is one by that alone.
+TEST(LinearizabilityCheckerTest, WritesTakeEffectWhereTheySawWhatWasThere) {
+  const auto add = [](Tick called, Tick returned, uint64_t result) {
+    Operation operation = Put(called, returned, result);
+    operation.name = "Add";
+    operation.saw = {{0, result - 1}};
+    return operation;
+  };
+  ExpectLinearizable({add(1, 2, 1), add(3, 4, 2), Get(5, 6, 2)});
+  ExpectLinearizable({add(1, 9, 3), add(2, 8, 1), add(3, 7, 2), Get(4, 10, 1)});
+  ExpectLinearizable({Put(1, 9, 5), add(2, 8, 1), add(3, 7, 6), Get(10, 11, 6)});
+  // An addition is lost, or comes before what it added to.
+  ExpectViolation({add(1, 2, 1), add(3, 4, 1)}, 2);
+  ExpectViolation({add(1, 6, 1), add(2, 5, 1), add(3, 4, 2)}, 2);
+  ExpectViolation({add(1, 2, 2), add(3, 4, 1)}, 1);
+  ExpectViolation({Put(1, 2, 7), add(3, 4, 8), Put(5, 6, 9), add(7, 8, 9)}, 4);
+}
+
 // Fails if an unknown outcome is taken for success, for failure, or for something that must have
 // happened before the error.
 TEST(LinearizabilityCheckerTest, UnknownWritesHappenLaterOrNever) {

@@ -125,9 +125,25 @@ class Shrinker {
     }
   }
 
-  void TryWithout(const std::set<const Operation*>& left_out) {
+  // Operations that may have seen what is left out are left out, too, and those that saw these.
+  void TryWithout(std::set<const Operation*> left_out) {
+    while (LeaveOutThoseThatSaw(&left_out)) {
+    }
+    Component rest;
+    std::ranges::copy_if(kept_, std::back_inserter(rest), [&left_out](const Operation* operation) {
+      return !left_out.contains(operation);
+    });
+    if (rest.size() == kept_.size()) return;
+    JustInTimeSearch search(rest, limits_);
+    if (search.Run() != JustInTimeSearch::Outcome::kThereIsNone) return;
+    kept_ = std::move(rest);
+    unexplained_ = search.unexplained();
+  }
+
+  // Returns true if there was a write among them.
+  bool LeaveOutThoseThatSaw(std::set<const Operation*>* left_out) const {
     std::map<Access, std::vector<const Operation*>> never_written;
-    for (const Operation* operation : left_out) {
+    for (const Operation* operation : *left_out) {
       if (!operation->writes()) continue;
       for (const Access& access : operation->accesses) never_written[access].push_back(operation);
     }
@@ -138,20 +154,14 @@ class Shrinker {
                return sight_.MayHaveSeen(read, access, *write);
              });
     };
-    Component rest;
+    bool left_out_a_write = false;
     for (const Operation* operation : kept_) {
-      if (left_out.contains(operation)) continue;
-      const bool saw = !operation->writes() &&
-                       std::ranges::any_of(operation->accesses, [&](const Access& access) {
-                         return may_have_seen(*operation, access);
-                       });
-      if (!saw) rest.push_back(operation);
+      const std::vector<Access>& seen = operation->writes() ? operation->saw : operation->accesses;
+      const bool saw = std::ranges::any_of(
+          seen, [&](const Access& access) { return may_have_seen(*operation, access); });
+      if (saw && left_out->insert(operation).second) left_out_a_write |= operation->writes();
     }
-    if (rest.size() == kept_.size()) return;
-    JustInTimeSearch search(rest, limits_);
-    if (search.Run() != JustInTimeSearch::Outcome::kThereIsNone) return;
-    kept_ = std::move(rest);
-    unexplained_ = search.unexplained();
+    return left_out_a_write;
   }
 
   // What takes long is not tried: the next piece may be easier.

@@ -13,12 +13,12 @@ namespace dlsm::serve {
 
 struct Command;
 
-class CommandLatencies {
+class ResponseTimes {
  public:
-  CommandLatencies();
-  CommandLatencies(const CommandLatencies&) = delete;
-  CommandLatencies& operator=(const CommandLatencies&) = delete;
-  ~CommandLatencies();
+  ResponseTimes();
+  ResponseTimes(const ResponseTimes&) = delete;
+  ResponseTimes& operator=(const ResponseTimes&) = delete;
+  ~ResponseTimes();
 
   // By the event loop: `calls` calls of the command took as long. If there is no memory for a
   // command's first, they are not counted.
