@@ -19,6 +19,7 @@
 //   readwhilewriting       readrandom, while one more thread overwrites
 //   deleteseq              delete all keys in order; shared out
 //   deleterandom           delete num random keys in each thread
+//   deleteranges           delete num/1000 ranges of 100 keys in each thread
 //   twophase               the most writes/s in a closed loop, then write latencies while writes
 //                          arrive at --utilization of it, whether or not the store keeps up
 //   verify                 get and scan every key, compare with what was written

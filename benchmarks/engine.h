@@ -113,6 +113,12 @@ class Session {
 
   virtual Status Put(const Slice& key, const Slice& value) = 0;
   virtual Status Delete(const Slice& key) = 0;
+  // Of the keys in [begin, end).
+  virtual Status DeleteRange(const Slice& begin, const Slice& end) {
+    static_cast<void>(begin);
+    static_cast<void>(end);
+    return Status::NotSupported("this store cannot delete a range", "leave deleteranges out");
+  }
   // Collects until WriteBatch(), which applies all at once.
   virtual void BatchPut(const Slice& key, const Slice& value) = 0;
   virtual void BatchDelete(const Slice& key) = 0;

@@ -70,6 +70,9 @@ class DlsmSession : public Session {
 
   Status Put(const Slice& key, const Slice& value) override { return db_.Put(write_, key, value); }
   Status Delete(const Slice& key) override { return db_.Delete(write_, key); }
+  Status DeleteRange(const Slice& begin, const Slice& end) override {
+    return db_.DeleteRange(write_, begin, end);
+  }
   void BatchPut(const Slice& key, const Slice& value) override { batch_.Put(key, value); }
   void BatchDelete(const Slice& key) override { batch_.Delete(key); }
   Status WriteBatch() override {

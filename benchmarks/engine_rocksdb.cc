@@ -88,6 +88,10 @@ class RocksdbSession : public Session {
   Status Delete(const Slice& key) override {
     return FromRocksdb(db_.Delete(write_, ToRocksdb(key)));
   }
+  Status DeleteRange(const Slice& begin, const Slice& end) override {
+    return FromRocksdb(
+        db_.DeleteRange(write_, db_.DefaultColumnFamily(), ToRocksdb(begin), ToRocksdb(end)));
+  }
   // Adding to a batch fails only if it outgrows limits that are not set here.
   void BatchPut(const Slice& key, const Slice& value) override {
     batch_.Put(ToRocksdb(key), ToRocksdb(value)).PermitUncheckedError();

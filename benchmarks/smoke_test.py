@@ -27,6 +27,8 @@ FIELDS = (
     "name engine threads ops seconds ops_per_sec micros_per_op p50_us p99_us p999_us max_us "
     "cpu_seconds peak_rss_bytes round_trips_per_op wire_read_bytes_per_op wire_write_bytes_per_op "
     "write_amplification index_bytes_per_key found misses seconds_to_quiet wire").split()
+# Engines that can delete a range.
+RANGE_ENGINES = {"dlsm", "rocksdb"}
 # What may be unknown to an engine.
 OPTIONAL = {"index_bytes_per_key"}
 
@@ -85,9 +87,13 @@ def by_name(results, name):
 
 
 def check_every_workload(program, engine, threads, *flags):
+    workloads = list(WORKLOADS)
+    if engine in RANGE_ENGINES:
+        at = workloads.index("deleteseq")
+        workloads[at:at] = ["deleteranges", "verify"]
     results = measure(program, f"--engine={engine}", f"--num={NUM}", f"--threads={threads}",
-                      f"--benchmarks={','.join(WORKLOADS)}", *flags)
-    check_figures(results, WORKLOADS, engine, threads)
+                      f"--benchmarks={','.join(workloads)}", *flags)
+    check_figures(results, workloads, engine, threads)
     for result in results:
         if result["name"] in ("fillseq", "fillbatch", "filluniquerandom", "deleteseq", "verify"):
             check(result["ops"] == NUM, f"{engine}: {result}")
@@ -98,7 +104,7 @@ def check_every_workload(program, engine, threads, *flags):
     check(by_name(results, "readmissing")["found"] == 0, f"{engine}: found what is missing")
     found = by_name(results, "readrandom")["found"] / (NUM * threads)
     check(0.8 < found < 1, f"{engine}: {found} of the keys found")
-    check(results[WORKLOADS.index("deleteseq") + 1]["found"] == 0, f"{engine}: deleted keys found")
+    check(results[workloads.index("deleteseq") + 1]["found"] == 0, f"{engine}: deleted keys found")
 
 
 def check_variants(program):

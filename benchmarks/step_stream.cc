@@ -1,5 +1,6 @@
 #include "benchmarks/step_stream.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -40,6 +41,10 @@ void WriteHistory::ReplayEntry(const Entry& entry, std::vector<uint16_t>* versio
       assert(step.key_index < versions->size());
       if (step.kind == StepKind::kPut) (*versions)[step.key_index] = entry.description.version;
       if (step.kind == StepKind::kDelete) (*versions)[step.key_index] = 0;
+      if (step.kind == StepKind::kDeleteRange) {
+        const uint64_t end = std::min<uint64_t>(step.key_index + kRangeKeys, versions->size());
+        for (uint64_t key = step.key_index; key < end; ++key) (*versions)[key] = 0;
+      }
     }
   }
 }

@@ -13,7 +13,10 @@
 
 namespace dlsm::bench {
 
-enum class StepKind : uint8_t { kPut, kDelete, kRead };
+enum class StepKind : uint8_t { kPut, kDelete, kDeleteRange, kRead };
+
+// So many keys, from that of the step on, a kDeleteRange deletes.
+inline constexpr uint64_t kRangeKeys = 100;
 
 struct Step {
   StepKind kind;
@@ -62,6 +65,8 @@ class StreamPlan {
 class StepStream {
  public:
   StepStream(const StreamPlan& plan, uint32_t thread);
+
+  const StreamPlan& plan() const { return plan_; }
 
   Step Next() {
     const StreamDescription& what = plan_.description();

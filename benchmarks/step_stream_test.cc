@@ -88,6 +88,10 @@ TEST(WriteHistoryTest, ReplayIsWhatTheStepsLeave) {
         const Step step = stream.Next();
         if (step.kind == StepKind::kPut) model[step.key_index] = description.version;
         if (step.kind == StepKind::kDelete) model.erase(step.key_index);
+        if (step.kind == StepKind::kDeleteRange) {
+          model.erase(model.lower_bound(step.key_index),
+                      model.lower_bound(step.key_index + kRangeKeys));
+        }
       }
     }
     history.Add(description, std::move(steps));
@@ -98,6 +102,9 @@ TEST(WriteHistoryTest, ReplayIsWhatTheStepsLeave) {
   mixed.read_percent = 50;
   run(Describe(Order::kUnique, kNum, 2), {150, 150});
   run(deletes, {40, 60});
+  StreamDescription ranges = Describe(Order::kRandom, kNum, 2);
+  ranges.kind = StepKind::kDeleteRange;
+  run(ranges, {1, 0});
   run(mixed, {100, 3});
   run(Describe(Order::kSequential, kNum, 2), {7, 0});
 

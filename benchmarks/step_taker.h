@@ -1,7 +1,9 @@
 // Does to the store what a stream of steps says.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "benchmarks/step_stream.h"
@@ -24,6 +26,8 @@ class StepTaker {
         return Read(key);
       case StepKind::kDelete:
         return Written(worker_.session().Delete(key), 1, key.size());
+      case StepKind::kDeleteRange:
+        return DeleteRange(step.key_index, key.ToString());
       case StepKind::kPut:
         break;
     }
@@ -49,6 +53,12 @@ class StepTaker {
   }
 
  private:
+  uint64_t DeleteRange(uint64_t first, const std::string& begin) {
+    const uint64_t num = stream_.plan().description().num;
+    const Slice end = worker_.keys().Format(std::min(first + kRangeKeys, num));
+    return Written(worker_.session().DeleteRange(begin, end), 1, begin.size() + end.size());
+  }
+
   uint64_t Read(const Slice& key) {
     Slice value;
     switch (worker_.session().Get(key, &value)) {

@@ -50,6 +50,7 @@ constexpr WriteShape kUniquePuts = {.order = Order::kUnique};
 constexpr WriteShape kSyncPuts = {.reduction = 1000};
 constexpr WriteShape kDeletes = {.kind = StepKind::kDelete};
 constexpr WriteShape kSequentialDeletes = {.kind = StepKind::kDelete, .order = Order::kSequential};
+constexpr WriteShape kRangeDeletes = {.kind = StepKind::kDeleteRange, .reduction = 1000};
 constexpr WriteShape kMixedPuts = {.mixed_with_reads = true};
 
 using Kind = Workload::Kind;
@@ -100,6 +101,8 @@ const std::vector<Workload> kWorkloads = {
      kSequentialDeletes},
     {"deleterandom", Kind::kWrite, "delete num random keys in each thread", RunWrites, nullptr,
      kDeletes},
+    {"deleteranges", Kind::kWrite, "delete num/1000 ranges of 100 keys in each thread", RunWrites,
+     nullptr, kRangeDeletes},
     {"twophase", Kind::kTwoPhase, "the most writes/s, then latencies at a share of it"},
     {"verify", Kind::kVerify, "get and scan every key, compare with what was written", RunVerify},
     {"compact", Kind::kWhole, "merge everything down", nullptr, RunCompact},
