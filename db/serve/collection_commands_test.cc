@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "dLSM/iterator.h"
 #include "db/serve/records.h"
 #include "db/serve/server_testing.h"
+#include "util/eventually_testing.h"
 
 namespace dlsm::serve {
 namespace {
@@ -244,6 +247,42 @@ TEST_F(CollectionCommandsTest, NothingIsFoundAgain) {
   redis("hset h b 2");
   redis("hgetall h");
   EXPECT_EQ(redis("exec"), "[(1), [\"a\", \"1\"], (1), (1), [\"b\", \"2\"]]");
+}
+
+// Without a client that asks for them.
+TEST_F(CollectionCommandsTest, ExpiredOnesAreDeleted) {
+  Start();
+  TestClient redis = NewClient();
+  for (int i = 0; i < 400; ++i) redis("sadd large " + std::to_string(i));
+  redis("hset small f v");
+  redis("rpush later 1");
+  redis("zadd kept 1 a");
+  for (const char* key : {"large", "small", "later", "kept"}) {
+    EXPECT_EQ(redis(std::string("pexpire ") + key + " 30"), "(1)");
+  }
+  EXPECT_EQ(redis("persist kept"), "(1)");
+  EXPECT_EQ(redis("pexpire later 100000000"), "(1)");
+  EXPECT_EQ(redis("rename small renamed"), "OK");
+  const auto is_left = [this](char kind) {
+    const std::string end(1, static_cast<char>(kind + 1));
+    const std::unique_ptr<Iterator> entries(db_->NewIterator(ReadOptions()));
+    entries->Seek(Slice(&kind, 1));
+    return entries->Valid() && entries->key().compare(end) < 0;
+  };
+  const auto elements = [this] {
+    size_t count = 0;
+    const std::unique_ptr<Iterator> entries(db_->NewIterator(ReadOptions()));
+    for (entries->Seek("e"); entries->Valid() && entries->key().starts_with("e"); entries->Next()) {
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_TRUE(Eventually([&] { return elements() <= 3 && !is_left('g'); }));
+  EXPECT_EQ(redis("exists large small renamed"), "(0)");
+  EXPECT_EQ(redis("lrange later 0 -1"), "[\"1\"]");
+  EXPECT_EQ(redis("zscore kept a"), "\"1\"");
+  EXPECT_TRUE(is_left('x')) << "of the one that expires later";
+  EXPECT_EQ(redis("del later kept"), "(2)");
 }
 
 }  // namespace

@@ -141,8 +141,9 @@ void MoveKey(const Call& call, const Slice& from, const Slice& to) {
   DeleteKey(call, to);
   call.round.Delete(head_key);
   NoteChange(call, from);
-  call.round.Put(HeadKey(call.session.database, to), bytes);
-  NoteChange(call, to);
+  if (const std::optional<Head> head = DecodeHead(bytes); head.has_value()) {
+    PutHead(call, to, *head);
+  }
 }
 
 void Rename(Call& call) {

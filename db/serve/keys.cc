@@ -76,11 +76,25 @@ bool ReadString(const Call& call, const Slice& key, std::optional<Head>* head) {
   return false;
 }
 
+namespace {
+
+// Strings need no note: merges see when they expire.
+void NoteExpiry(const Call& call, const std::string& head_key, const Head& head) {
+  const std::optional<Slice> stored = call.round.Get(head_key);
+  const std::optional<Head> before = stored.has_value() ? DecodeHead(*stored) : std::nullopt;
+  const bool is_noted =
+      before.has_value() && before->type != Type::kString && before->expiry == head.expiry;
+  if (!is_noted) call.round.Put(ExpiryKey(head.expiry, head_key), Slice());
+}
+
+}  // namespace
+
 void PutHead(const Call& call, const Slice& key, const Head& head) {
   std::string bytes;
   bytes.reserve(head.value.size() + 17);
   head.AppendTo(&bytes);
   const std::string head_key = HeadKey(call.session.database, key);
+  if (head.expiry != 0 && head.type != Type::kString) NoteExpiry(call, head_key, head);
   call.round.Put(head_key, bytes);
   call.server.store->watches().NoteChange(head_key);
 }

@@ -32,6 +32,21 @@ uint64_t Ordered64(const char* at) {
   return number;
 }
 
+// Times are positive.
+std::string ExpiryKey(ExpiryTime expiry, const Slice& head_key) {
+  std::string key = "x";
+  PutOrdered64(&key, static_cast<uint64_t>(expiry));
+  return key + head_key.ToString();
+}
+
+bool ParseExpiryKey(const Slice& key, ExpiryTime* expiry, Slice* head_key) {
+  constexpr size_t kHeaderBytes = 1 + sizeof(uint64_t);
+  if (key.size() < kHeaderBytes || key[0] != 'x') return false;
+  *expiry = static_cast<ExpiryTime>(Ordered64(key.data() + 1));
+  *head_key = Slice(key.data() + kHeaderBytes, key.size() - kHeaderBytes);
+  return true;
+}
+
 // Of numbers below zero, the larger the bits are as an integer, the smaller the number.
 void PutOrderedDouble(std::string* to, double number) {
   const auto bits = std::bit_cast<uint64_t>(number == 0 ? 0.0 : number);

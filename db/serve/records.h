@@ -3,7 +3,8 @@
 //   'e' collection 8 ...          an element; the rest depends on the type
 //   'g' collection 8              a collection to be deleted
 //   'k' database 1, key           what a key has: its head, and a string's value
-//   's' name                      what the server keeps for itself
+//   's' name                      what the server keeps for itself.
+//   'x' expiry 8, key of a head   When a collection expires, unless its head says otherwise.
 //
 // So the keys of one Redis database are in their own order, next to each other. A head is
 //
@@ -64,6 +65,10 @@ std::string ElementKeyEnd(CollectionId collection);
 std::string GarbageKey(CollectionId collection);
 // None if `key` is no such key.
 std::optional<CollectionId> CollectionOfGarbage(const Slice& key);
+
+std::string ExpiryKey(ExpiryTime expiry, const Slice& head_key);
+// Sets what an ExpiryKey() was made of; *head_key points into `key`. Returns false if it is none.
+bool ParseExpiryKey(const Slice& key, ExpiryTime* expiry, Slice* head_key);
 
 // Numbers as bytes that are ordered as the numbers are.
 void PutOrdered64(std::string* to, uint64_t number);

@@ -147,7 +147,12 @@ void RespServer::KeepHouse() {
   bool failing = false;
   while (!stopping_) {
     bool more = false;
-    const Status collected = store_.CollectGarbage(kAtOnce, &more);
+    bool more_expired = false;
+    uint64_t expired = 0;
+    Status collected = store_.DeleteExpired(UnixMilliseconds(), kAtOnce, &expired, &more_expired);
+    state_.expired += expired;
+    if (collected.ok()) collected = store_.CollectGarbage(kAtOnce, &more);
+    more |= more_expired;
     if (!collected.ok() && !failing) {
       Log().Warn("what was deleted cannot be cleared away, to be tried again: {}",
                  collected.ToString());

@@ -50,6 +50,43 @@ Status Store::NewCollection(CollectionId* id) {
   return Status::OK();
 }
 
+Status Store::DeleteExpired(int64_t now, size_t most, uint64_t* deleted, bool* more) {
+  *deleted = 0;
+  *more = false;
+  if (!has_collections()) return Status::OK();
+  const std::unique_ptr<Iterator> due(db_->NewIterator(ReadOptions()));
+  size_t count = 0;
+  for (due->Seek("x"); due->Valid() && count < most; due->Next(), ++count) {
+    ExpiryTime expiry = 0;
+    Slice head_key;
+    if (!ParseExpiryKey(due->key(), &expiry, &head_key) || expiry > now) return due->status();
+    DLSM_RETURN_IF_ERROR(DeleteIfExpired(due->key(), expiry, head_key, deleted));
+  }
+  *more = count == most;
+  return due->status();
+}
+
+// The head may have been written over, or expire at another time by now.
+Status Store::DeleteIfExpired(const Slice& expiry_key, ExpiryTime expiry, const Slice& head_key,
+                              uint64_t* deleted) {
+  HeldLocks locks(&locks_);
+  static_cast<void>(locks.Take({head_key}));  // It has none, so it gets this one.
+  WriteBatch batch;
+  batch.Delete(expiry_key);
+  std::string value;
+  const Status got = db_->Get(ReadOptions(), head_key, &value);
+  if (!got.ok() && !got.IsNotFound()) return got;
+  const std::optional<Head> head = got.ok() ? DecodeHead(value) : std::nullopt;
+  const bool expires = head.has_value() && head->type != Type::kString && head->expiry == expiry;
+  if (expires) {
+    batch.Delete(head_key);
+    batch.Put(GarbageKey(head->collection), Slice());
+  }
+  DLSM_RETURN_IF_ERROR(db_->Write(WriteOptions(), &batch));
+  *deleted += expires ? 1 : 0;
+  return Status::OK();
+}
+
 Status Store::CollectGarbage(size_t most, bool* more) {
   *more = false;
   if (!has_collections()) return Status::OK();

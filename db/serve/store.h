@@ -40,11 +40,18 @@ class Store {
   // Whether there may be a key that is no string: what is written over may leave elements behind.
   bool has_collections() const { return has_collections_.load(std::memory_order_acquire); }
 
+  // Deletes collections that have expired at `now`, until it has looked at `most`. Sets *deleted to
+  // their number, and *more if there may be others. By one thread at a time.
+  Status DeleteExpired(int64_t now, size_t most, uint64_t* deleted, bool* more);
+
   // Deletes elements of collections that nobody can reach, until it has looked at about `most` of
   // them. Sets *more if there may be others. By one thread at a time.
   Status CollectGarbage(size_t most, bool* more);
 
  private:
+  Status DeleteIfExpired(const Slice& expiry_key, int64_t expiry, const Slice& head_key,
+                         uint64_t* deleted);
+
   const std::unique_ptr<DB> db_;
   std::atomic<bool> sync_;
   KeyLocks locks_;
