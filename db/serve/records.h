@@ -1,10 +1,12 @@
 // How keys of Redis lie in a database of dLSM. Its keys, in bytewise order:
 //
-//   'e' collection 8 ...          an element; the rest depends on the type
+//   'e' collection 8 ...          an element
 //   'g' collection 8              a collection to be deleted
-//   'k' database 1, key           what a key has: its head, and a string's value
-//   's' name                      what the server keeps for itself.
-//   'x' expiry 8, key of a head   When a collection expires, unless its head says otherwise.
+//   'k' database 1, key           a head, and a string's value
+//   's' name                      the server's own
+//   'x' expiry 8, key of a head   when a collection expires
+//
+// A note of an expiry counts only as long as the head says the same.
 //
 // So the keys of one Redis database are in their own order, next to each other. A head is
 //
