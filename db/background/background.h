@@ -231,6 +231,8 @@ class Background {
 
   // `for_reads`: one that only reads have asked for will do.
   std::optional<MergePick> PickLocked(bool for_reads) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<MergePick> PickForTombstonesLocked(const Version& version)
+      EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<MergePick> PickWhileIdleLocked() EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether merges that reads have asked for rest.
   bool ReadMergesArePacedLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -37,14 +37,26 @@ std::optional<MergePick> Background::PickLocked(bool for_reads) {
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   std::optional<MergePick> pick = chooser_.Next(SituationLocked(*version), for_reads);
   if (pick.has_value() || !tree_->TombstonesPress()) return pick;
-  chooser_.policy().SetSnapshots(snapshots_->List());
-  return chooser_.policy().PickForTombstones(*version, busy_);
+  return PickForTombstonesLocked(*version);
 }
 
 // An error stays with the heartbeat, which meets it too.
 void Background::GiveBackInputs() {
   tree_->views().Reclaim();
   store_->memory()->SendFrees().PermitUncheckedError();
+}
+
+// Only a merge for which there is room: others make room first.
+std::optional<MergePick> Background::PickForTombstonesLocked(const Version& version) {
+  if (version.tombstones() == nullptr) return std::nullopt;
+  chooser_.policy().SetSnapshots(snapshots_->List());
+  std::optional<MergePick> pick = chooser_.policy().PickForTombstones(version, busy_);
+  const auto is_hidden = [&](const TableRef& table) {
+    return version.tombstones()->HideAll(table->meta(), snapshots_->List());
+  };
+  const bool fits = pick.has_value() && (std::ranges::all_of(pick->inputs, is_hidden) ||
+                                         RoomLeftLocked(version).Fits(2 * pick->input_bytes()));
+  return fits ? std::move(pick) : std::nullopt;
 }
 
 // Nobody waits for it, so it gets out of the way of everybody who does; and it leaves as much room
@@ -55,10 +67,10 @@ std::optional<MergePick> Background::PickWhileIdleLocked() {
   if (!wanted || adding_guards_) return std::nullopt;
   const std::shared_ptr<const Version> version = tree_->views().Current()->version;
   std::optional<MergePick> pick = chooser_.policy().PickWhileIdle(*version, busy_);
-  if (!pick.has_value() && version->tombstones() != nullptr) {
-    chooser_.policy().SetSnapshots(snapshots_->List());
-    pick = chooser_.policy().PickForTombstones(*version, busy_);
+  if (!pick.has_value()) {
+    pick = PickForTombstonesLocked(*version);
     if (pick.has_value()) pick->cause = MergeCause::kIdle;
+    return pick;
   }
   const bool fits = pick.has_value() &&
                     (pick->trivial_move || RoomLeftLocked(*version).Fits(2 * pick->input_bytes()));

@@ -8,6 +8,7 @@
 #include "db/nodes/compute_range.h"
 #include "db/nodes/shard_map.h"
 #include "db/tree/memory_budget.h"
+#include "table/compaction_filters.h"
 #include "table/merge_messages.h"
 #include "table/merge_scheduler.h"
 #include "util/bloom_filter.h"
@@ -154,6 +155,21 @@ Status CheckLevels(const Options& options) {
   return Status::OK();
 }
 
+// Both are in every request for a merge.
+Status CheckCompactionFilter(const Options& options) {
+  const CompactionFilter* const filter = options.compaction_filter.get();
+  if (filter == nullptr) return Status::OK();
+  constexpr size_t kFilterNameBytesMax = 256;
+  const Slice name(filter->Name());
+  if (name.empty() || name.size() > kFilterNameBytesMax) {
+    return Refuse("compaction_filter has no name, or one of more than 256 bytes", "give it one");
+  }
+  if (filter->Parameters().size() > kFilterParametersBytesMax) {
+    return Refuse("compaction_filter has parameters of more than 64 KiB", "give it shorter ones");
+  }
+  return Status::OK();
+}
+
 Status CheckMerges(const Options& options) {
   if (options.compaction_style > CompactionStyle::kSizeTiered) {
     return Refuse("compaction_style is unknown", "use one of CompactionStyle");
@@ -201,6 +217,7 @@ Status CheckOptions(const Options& options) {
   DLSM_RETURN_IF_ERROR(CheckMemory(options));
   DLSM_RETURN_IF_ERROR(CheckTables(options));
   DLSM_RETURN_IF_ERROR(CheckMerges(options));
+  DLSM_RETURN_IF_ERROR(CheckCompactionFilter(options));
   DLSM_RETURN_IF_ERROR(CheckGuards(options));
   DLSM_RETURN_IF_ERROR(CheckLevels(options));
   DLSM_RETURN_IF_ERROR(CheckPlacement(options));

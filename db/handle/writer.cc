@@ -17,6 +17,8 @@ namespace {
 
 // Writes of fewer bytes are covered by the reserve after they were made, larger ones before.
 constexpr uint64_t kLargeWriteBytes = uint64_t{16} << 10;
+// Reads go through all range tombstones of a memtable.
+constexpr uint32_t kRangesOfBatchMax = 1024;
 
 // A batch's tags are taken for value types as they are.
 static_assert(static_cast<int>(UpdateType::kDelete) == static_cast<int>(ValueType::kDeletion));
@@ -162,7 +164,11 @@ Status Writer::Check(Batch* batch) const {
     if (type == UpdateType::kDeleteRange) [[unlikely]] {
       DLSM_RETURN_IF_ERROR(CheckRange(*parts_.comparator, key, value));
       DLSM_RETURN_IF_ERROR(parts_.range->CheckRange(key, value));
-      batch->deletes_ranges = true;
+      if (++batch->ranges > kRangesOfBatchMax) {
+        return Status::InvalidArgument(
+            "the write batch deletes more than " + std::to_string(kRangesOfBatchMax) + " ranges",
+            "write it in several batches");
+      }
     } else {
       DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
       DLSM_RETURN_IF_ERROR(parts_.range->Check(key));
@@ -187,13 +193,15 @@ Status Writer::DivideRange(const Slice& begin, const Slice& end, Batch* batch) c
     batch->together |= first != last;
   }
   for (size_t shard = first; shard <= last; ++shard) {
-    if (!parts_.shards[shard].tree->HasRoomForTombstones()) {
+    Part& part = batch->parts[shard];
+    const uint64_t cost = Tree::CostOfTombstone(begin, end);
+    if (!parts_.shards[shard].tree->ReserveTombstones(cost)) {
       return parts_.calls.named(
           shard, Status::Busy("too many ranges are deleted whose entries are still in tables",
                               "try again later, call CompactRange(), or delete larger ranges"));
     }
+    part.reserved.Add(parts_.shards[shard].tree, cost);
     if (only_ != nullptr) continue;
-    Part& part = batch->parts[shard];
     part.bytes += begin.size() + end.size();
     ++part.entries;
   }
@@ -206,7 +214,7 @@ Status Writer::Divide(Batch* batch) const {
     batch->only.bytes = batch->bytes;
     batch->only.entries = batch->entries;
     batch->parts = {&batch->only, 1};
-    if (!batch->deletes_ranges) [[likely]]
+    if (batch->ranges == 0) [[likely]]
       return Status::OK();
     return DivideRanges(batch);
   }
@@ -215,7 +223,7 @@ Status Writer::Divide(Batch* batch) const {
   DLSM_RETURN_IF_ERROR(WithinMemory(
       [batch] {
         port::AllocationPoint("batch: divided");
-        batch->shard_of.reserve(batch->entries * (batch->deletes_ranges ? 2 : 1));
+        batch->shard_of.reserve(batch->entries * (batch->ranges > 0 ? 2 : 1));
         return Status::OK();
       },
       &NothingWritten));
@@ -298,12 +306,17 @@ bool Writer::Insert(const Sequencer::Write& write, Batch* batch) const {
 
 bool Writer::InsertInto(size_t shard, const Sequencer::Write& write, uint32_t entry, ValueType type,
                         const Slice& key, const Slice& value, Batch* batch) const {
-  const Tree& tree = *parts_.shards[shard].tree;
+  Tree& tree = *parts_.shards[shard].tree;
   Memtable& memtable = tree.MemtableOf(write.epoch());
   const SequenceNumber sequence = write.first() + entry;
-  const bool added = type == ValueType::kRangeTombstone
-                         ? memtable.AddRange(sequence, key, value, batch->together)
-                         : memtable.Add(sequence, type, key, value, batch->together);
+  bool added;
+  if (type == ValueType::kRangeTombstone) {
+    const uint64_t cost = Tree::CostOfTombstone(key, value);
+    added = memtable.AddRange(sequence, key, value, cost, batch->together);
+    if (added) tree.NoteTombstone(cost);
+  } else {
+    added = memtable.Add(sequence, type, key, value, batch->together);
+  }
   if (added) batch->parts[shard].look_is_due = tree.LookIsDue(memtable);
   return added;
 }

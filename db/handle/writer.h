@@ -91,12 +91,35 @@ class Writer {
   Status Write(const WriteOptions& options, const WriteBatch& updates);
 
  private:
+  // Room for range tombstones of a batch, which is given back in the end.
+  class ReservedTombstones {
+   public:
+    ReservedTombstones() = default;
+    ReservedTombstones(const ReservedTombstones&) = delete;
+    ReservedTombstones& operator=(const ReservedTombstones&) = delete;
+    ReservedTombstones(ReservedTombstones&& other) noexcept
+        : tree_(other.tree_), bytes_(std::exchange(other.bytes_, 0)) {}
+    ReservedTombstones& operator=(ReservedTombstones&& other) = delete;
+    ~ReservedTombstones() {
+      if (bytes_ > 0) tree_->ReleaseTombstones(bytes_);
+    }
+    void Add(Tree* tree, uint64_t bytes) {
+      tree_ = tree;
+      bytes_ += bytes;
+    }
+
+   private:
+    Tree* tree_ = nullptr;
+    uint64_t bytes_ = 0;
+  };
+
   // What a batch writes to one shard.
   struct Part {
     uint64_t bytes = 0;
     uint64_t entries = 0;
     bool only_deletes = true;
     bool look_is_due = false;
+    ReservedTombstones reserved;
   };
   struct Batch {
     explicit Batch(const WriteBatch& of) : updates(of) {}
@@ -111,7 +134,7 @@ class Writer {
     // With several shards: that of each entry; of a range tombstone, the first and the last one. A
     // shard is asked for only once, for it is the application's comparator that tells it.
     std::vector<uint16_t> shard_of;
-    bool deletes_ranges = false;
+    uint32_t ranges = 0;  // That it deletes.
     // Whether readers may see nothing of it before all of it is there.
     bool together = false;
   };

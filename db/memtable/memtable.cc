@@ -74,8 +74,8 @@ bool Memtable::Add(SequenceNumber sequence, ValueType type, const Slice& user_ke
 }
 
 bool Memtable::AddRange(SequenceNumber sequence, const Slice& begin, const Slice& end,
-                        bool batched) try {
-  ranges_.Add(&arena_, sequence, begin, end, batched);
+                        uint64_t bytes, bool batched) try {
+  ranges_.Add(&arena_, sequence, begin, end, bytes, batched);
   return true;
 } catch (const std::bad_alloc&) {
   return false;

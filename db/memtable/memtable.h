@@ -44,10 +44,10 @@ class Memtable {
   [[nodiscard]] bool Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
                          const Slice& value, bool batched);
 
-  // Likewise a range tombstone, which hides the older versions of keys in [begin, end) here and in
-  // what is older.
+  // Likewise a range tombstone that counts for so many bytes (Tree::CostOfTombstone()). It hides
+  // the older versions of keys in [begin, end) here and in all that is older.
   [[nodiscard]] bool AddRange(SequenceNumber sequence, const Slice& begin, const Slice& end,
-                              bool batched);
+                              uint64_t bytes, bool batched);
 
   // Gives a batch up, whose Sequencer::Write is open: what it has added here is never seen. Takes
   // as long as to go through all of the memtable.

@@ -19,7 +19,7 @@ struct MemtableRanges::Node {
 };
 
 void MemtableRanges::Add(Arena* arena, SequenceNumber sequence, const Slice& begin,
-                         const Slice& end, bool batched) {
+                         const Slice& end, uint64_t bytes, bool batched) {
   static_assert(std::is_trivially_destructible_v<Node>);
   char* const memory = arena->AllocateAligned(sizeof(Node) + begin.size() + end.size());
   Node* const node = new (memory) Node;
@@ -35,6 +35,7 @@ void MemtableRanges::Add(Arena* arena, SequenceNumber sequence, const Slice& beg
                                         std::memory_order_relaxed)) {
   }
   count_.fetch_add(1, std::memory_order_relaxed);
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
   port::InterleavingPoint();
 }
 

@@ -22,14 +22,17 @@ class MemtableRanges {
   MemtableRanges(const MemtableRanges&) = delete;
   MemtableRanges& operator=(const MemtableRanges&) = delete;
 
-  // `batched` as of Memtable::Add(). Throws std::bad_alloc if the arena has no memory.
+  // `batched` as of Memtable::Add(); `bytes`: what the tombstone counts for. Throws std::bad_alloc
+  // if the arena has no memory.
   void Add(Arena* arena, SequenceNumber sequence, const Slice& begin, const Slice& end,
-           bool batched);
+           uint64_t bytes, bool batched);
   // Gives those of a batch up.
   void Withdraw(SequenceNumber first, SequenceNumber last);
 
   bool empty() const { return newest_.load(std::memory_order_acquire) == nullptr; }
   size_t count() const { return count_.load(std::memory_order_relaxed); }
+  // Of all that Add() was told.
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
   // The largest number at or below `most` whose tombstone hides older versions of the key; 0: none
   // does. Passes over tombstones of batches that are open or were given up.
@@ -45,6 +48,7 @@ class MemtableRanges {
   // the node releases.
   std::atomic<Node*> newest_{nullptr};
   std::atomic<size_t> count_{0};
+  std::atomic<uint64_t> bytes_{0};
 };
 
 }  // namespace dlsm

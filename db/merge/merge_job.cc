@@ -103,17 +103,20 @@ void TakeOverlapping(const TableStore& store, const Runs& runs, const RangeTombs
 }
 
 // Those that hide something in the part's tables.
-void TakeTombstones(const RangeTombstones& tombstones, Part* part) {
+void TakeTombstones(const InternalKeyComparator& comparator, const RangeTombstones& tombstones,
+                    Part* part) {
   const MergeOptions& options = part->options;
   const auto hides_some = [&](const std::vector<TableRef>& run) {
     return std::ranges::any_of(
         run, [&](const TableRef& table) { return tombstones.NewestFor(table->meta()) != 0; });
   };
   if (!std::ranges::any_of(part->runs, hides_some)) return;
-  const Slice begin(options.begin);
-  const Slice end(options.end);
-  part->options.tombstones = tombstones.Overlapping(options.has_begin ? &begin : nullptr,
-                                                    options.has_end ? &end : nullptr);
+  std::vector<TableRef> all;
+  for (const std::vector<TableRef>& run : part->runs) all.insert(all.end(), run.begin(), run.end());
+  const KeyRange hull = HullOf(comparator, all);
+  const Slice smallest(options.has_begin ? options.begin : hull.smallest);
+  const Slice largest(options.has_end ? options.end : hull.largest);
+  part->options.tombstones = tombstones.Overlapping(&smallest, &largest);
 }
 
 // By the sequence numbers of its tables and tombstones: a snapshot between a version and the
@@ -154,7 +157,7 @@ std::vector<Part> PartsOf(const MergeContext& context, const MergePick& pick,
     options.has_end = i < boundaries.size();
     if (options.has_end) options.end = boundaries[i];
     TakeOverlapping(store, runs, tombstones, snapshots, &parts[i]);
-    if (tombstones != nullptr) TakeTombstones(*tombstones, &parts[i]);
+    if (tombstones != nullptr) TakeTombstones(store.comparator(), *tombstones, &parts[i]);
     DropNeedlessSnapshots(&parts[i]);
   }
   return parts;

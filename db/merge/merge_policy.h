@@ -137,7 +137,8 @@ class MergePolicy {
   virtual std::optional<MergePick> PickForRoom(const Version& version, const TablesInMerge& busy,
                                                const RoomLeft& room);
   // A merge of tables in which range tombstones hide something, and no snapshot needs that: so that
-  // the memory comes back, and the tombstones need not be kept. Told as for PickManual().
+  // the memory comes back, and the tombstones need not be kept. The version has tombstones. Told as
+  // for PickManual().
   std::optional<MergePick> PickForTombstones(const Version& version, const TablesInMerge& busy);
   // The most components (CountComponents) that a tree of this size has where merges keep up. With
   // more, a merge is due.

@@ -51,11 +51,18 @@ class UnhiddenIterator final : public InternalIterator {
  private:
   void PassForward() {
     while (AtHidden()) entries_->Next();
-    Show(*entries_);
+    ShowEntry();
   }
   void PassBackward() {
     while (AtHidden()) entries_->Prev();
-    Show(*entries_);
+    ShowEntry();
+  }
+  // Not as stable: a step may pass through many tables, and be too late to say that the memory of
+  // the first was lost meanwhile. So the reader copies the keys that it goes on to use.
+  void ShowEntry() {
+    if (!entries_->Valid()) return Invalidate();
+    entry_ = {entries_->key(), entries_->value(), Slice(), /*stable=*/false};
+    Show(&entry_);
   }
 
   bool AtHidden() {
@@ -76,6 +83,7 @@ class UnhiddenIterator final : public InternalIterator {
   RangeTombstoneCursor in_memtables_;
   std::optional<RangeTombstoneCursor> in_tables_;
   const std::unique_ptr<InternalIterator> entries_;
+  Entry entry_;
 };
 
 }  // namespace

@@ -152,6 +152,24 @@ TEST_P(CompactionFilterTest, MemoryNodesNeedNotKnowIt) {
 
 INSTANTIATE_TEST_SUITE_P(BothSides, CompactionFilterTest, testing::Bool());
 
+class NamelessFilter final : public WordFilter {
+ public:
+  const char* Name() const override { return ""; }
+};
+class TalkativeFilter final : public WordFilter {
+ public:
+  std::string Parameters() const override { return std::string((size_t{64} << 10) + 1, 'p'); }
+};
+
+TEST(CompactionFilterOptionsTest, FiltersThatCannotBeShippedAreRefused) {
+  Options options = TinyOptions();
+  std::unique_ptr<DB> db;
+  options.compaction_filter = std::make_shared<NamelessFilter>();
+  EXPECT_TRUE(DB::Open(options, "refused", &db).IsInvalidArgument());
+  options.compaction_filter = std::make_shared<TalkativeFilter>();
+  EXPECT_TRUE(DB::Open(options, "refused", &db).IsInvalidArgument());
+}
+
 TEST(RegisterCompactionFilterTest, RefusesNamesThatAreTaken) {
   const CompactionFilterFactory factory =
       [](const Slice&, std::shared_ptr<const CompactionFilter>*) { return Status::OK(); };

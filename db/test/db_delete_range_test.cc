@@ -222,6 +222,38 @@ TEST_F(DeleteRangeTest, ManyFillAMemtable) {
   EXPECT_EQ(Get("key1500y"), "2");
 }
 
+// Tombstones are put with the manifest: there is an end to them, of memtables as of batches.
+TEST_F(DeleteRangeTest, TooManyAreRefused) {
+  Put("100", "1");
+  Put("199", "1");
+  Flush();
+  const Snapshot* const snapshot = db_->GetSnapshot();  // So that merges cannot apply them.
+  const std::string bound(size_t{1} << 19, 'a');
+  const auto delete_one = [&](int i) {
+    return db_->DeleteRange(WriteOptions(), std::to_string(i) + bound, std::to_string(i) + "b");
+  };
+  Status status;
+  int next = 110;
+  while (status.ok() && next < 190) status = delete_one(next++);
+  EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  EXPECT_GE(next, 116);
+  EXPECT_LT(next, 130);
+  Flush();
+  while (status.IsBusy() && next < 190) status = delete_one(next++);
+  while (status.ok() && next < 190) status = delete_one(next++);
+  EXPECT_TRUE(status.IsBusy()) << status.ToString() << ": they count in the version, too";
+  DeleteRange("100", "101");
+  EXPECT_EQ(All(), "199=1 ");
+  db_->ReleaseSnapshot(snapshot);
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
+  EXPECT_OK(delete_one(190));
+
+  WriteBatch batch;
+  for (int i = 0; i < 1025; ++i) batch.DeleteRange("a", "b");
+  status = db_->Write(WriteOptions(), &batch);
+  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+}
+
 TEST_F(DeleteRangeTest, ByTheCInterface) {
   char* error = nullptr;
   dlsm_options_t* const options = dlsm_options_create();

@@ -245,7 +245,7 @@ Status ManifestCodec::TakeTombstones(Slice* from, std::vector<RangeFragment>* fr
     Slice end;
     uint32_t numbers;
     if (!GetLengthPrefixed(from, &begin) || !GetLengthPrefixed(from, &end) ||
-        !GetVarint32(from, &numbers) || numbers > from->size()) {
+        !GetVarint32(from, &numbers) || numbers == 0 || numbers > from->size()) {
       return Malformed("a range tombstone");
     }
     RangeFragment& fragment = fragments->emplace_back();

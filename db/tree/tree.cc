@@ -105,6 +105,16 @@ std::shared_ptr<const RangeTombstones> Tree::WithTombstones(
                                               std::move(added), snapshots));
 }
 
+bool Tree::ReserveTombstones(uint64_t bytes) {
+  const uint64_t unflushed =
+      unflushed_tombstone_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (unflushed + tombstone_bytes_.load(std::memory_order_relaxed) <= kTombstoneBytesMax) {
+    return true;
+  }
+  ReleaseTombstones(bytes);
+  return false;
+}
+
 void Tree::NoteTombstones(const Version& version) {
   tombstone_bytes_.store(version.tombstones() == nullptr ? 0 : version.tombstones()->bytes(),
                          std::memory_order_relaxed);
@@ -201,6 +211,9 @@ void Tree::ShowLocked(std::shared_ptr<const Version> version, size_t flushed) {
   NoteTombstones(*version);
   version_ = std::move(version);
   if (flushed > 0) unflushed_from_ = immutables_[flushed - 1].memtable->cut();
+  for (size_t i = 0; i < flushed; ++i) {
+    ReleaseTombstones(immutables_[i].memtable->ranges().bytes());
+  }
   immutables_.erase(immutables_.begin(), immutables_.begin() + static_cast<ptrdiff_t>(flushed));
 }
 

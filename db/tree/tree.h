@@ -71,11 +71,22 @@ class Tree {
     look_at_bytes_.store(bytes, std::memory_order_relaxed);
   }
 
-  // Whether the version's range tombstones are few enough for more. All of them are put with every
-  // manifest.
+  // Range tombstones, those of the version and of memtables, are put with the manifest or will be:
+  // so all of them together have an end. What one costs counts twice, for fragments share bounds.
   static constexpr uint64_t kTombstoneBytesMax = uint64_t{8} << 20;
-  bool HasRoomForTombstones() const {
-    return tombstone_bytes_.load(std::memory_order_relaxed) < kTombstoneBytesMax;
+  static uint64_t CostOfTombstone(const Slice& begin, const Slice& end) {
+    constexpr uint64_t kFixedBytes = 32;
+    return 2 * (begin.size() + end.size()) + kFixedBytes;
+  }
+  // Returns false if there is no room for so many bytes more. Otherwise they are reserved until
+  // ReleaseTombstones(); what is written of them by then is counted by NoteTombstone().
+  bool ReserveTombstones(uint64_t bytes);
+  void ReleaseTombstones(uint64_t bytes) {
+    unflushed_tombstone_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
+  // One that costs so much is in a memtable. Until it is flushed.
+  void NoteTombstone(uint64_t bytes) {
+    unflushed_tombstone_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
   // Whether they are so many that merges are to apply them, though none is due otherwise.
   bool TombstonesPress() const {
@@ -212,7 +223,8 @@ class Tree {
   const size_t filtered_bytes_;
   const int numa_node_;
   std::atomic<size_t> look_at_bytes_;
-  std::atomic<uint64_t> tombstone_bytes_{0};  // Of the version that readers find.
+  std::atomic<uint64_t> tombstone_bytes_{0};            // Of the version that readers find.
+  std::atomic<uint64_t> unflushed_tombstone_bytes_{0};  // Of memtables, and of writes to come.
   std::function<std::vector<SequenceNumber>()> snapshots_;
   EpochMap by_epoch_;
   std::atomic<uint64_t> next_table_number_;

@@ -3,10 +3,11 @@
 // values that have expired.
 //
 // A merge asks the filter about the newest version of each key that it meets, if that is a value
-// and no live snapshot sees it. What a filter removes is deleted as by DB::Delete(): iterators and
-// gets find it until a merge has met it, and not afterwards. Flushes do not ask. Nothing says when,
-// or whether, a merge meets a key; DB::CompactRange() makes merges meet all keys of a range that
-// are not in the deepest level yet.
+// and no snapshot sees it that was there when the merge began. A snapshot that is taken while a
+// merge is under way sees what the filter removes only until the merge has ended. What a filter
+// removes is deleted as by DB::Delete(): iterators and gets find it until a merge has met it, and
+// not afterwards. Flushes do not ask. Nothing says when, or whether, a merge meets a key;
+// DB::CompactRange() makes merges meet all keys of a range that are not in the deepest level yet.
 //
 // Merges run on memory nodes, too. A memory node makes its own filter: from the name and the
 // parameters of the database's, by a factory that is registered under that name in its process. If
