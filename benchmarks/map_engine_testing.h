@@ -29,6 +29,10 @@ class Map {
     const port::MutexLock lock(mutex_);
     map_.erase(key.ToString());
   }
+  void DeleteRange(const Slice& begin, const Slice& end) LOCKS_EXCLUDED(mutex_) {
+    const port::MutexLock lock(mutex_);
+    map_.erase(map_.lower_bound(begin.ToString()), map_.lower_bound(end.ToString()));
+  }
   bool Get(const Slice& key, std::string* value) LOCKS_EXCLUDED(mutex_) {
     const port::MutexLock lock(mutex_);
     const auto found = map_.find(key.ToString());
@@ -137,6 +141,10 @@ class MapSession : public Session {
   }
   Status Delete(const Slice& key) override {
     map_.Delete(key);
+    return Status::OK();
+  }
+  Status DeleteRange(const Slice& begin, const Slice& end) override {
+    map_.DeleteRange(begin, end);
     return Status::OK();
   }
   void BatchPut(const Slice& key, const Slice& value) override { Put(key, value).ok(); }

@@ -50,11 +50,7 @@ bool Call::Is(size_t i, std::string_view word) const {
 
 std::vector<Slice> Command::KeysOf(const std::vector<Slice>& arguments) const {
   std::vector<Slice> keys;
-  if (first_key == 0) return keys;
-  const int last = last_key >= 0 ? last_key : static_cast<int>(arguments.size()) + last_key;
-  for (int i = first_key; i <= last && i < static_cast<int>(arguments.size()); i += step) {
-    keys.push_back(arguments[static_cast<size_t>(i)]);
-  }
+  ForEachKey(arguments, [&keys](const Slice& key) { keys.push_back(key); });
   return keys;
 }
 

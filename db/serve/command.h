@@ -4,6 +4,7 @@
 // sockets, threads or locks. Replies and error texts are those of Redis 7.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -67,6 +68,14 @@ struct Command {
   bool TakesCount(size_t count) const {
     const auto given = static_cast<int>(count);
     return arity >= 0 ? given == arity : given >= -arity;
+  }
+  // Calls use(const Slice&) for each argument that is a key.
+  template <typename Use>
+  void ForEachKey(const std::vector<Slice>& arguments, Use use) const {
+    if (first_key == 0) return;
+    const int count = static_cast<int>(arguments.size());
+    const int last = std::min(last_key >= 0 ? last_key : count + last_key, count - 1);
+    for (int i = first_key; i <= last; i += step) use(arguments[static_cast<size_t>(i)]);
   }
   std::vector<Slice> KeysOf(const std::vector<Slice>& arguments) const;
 };

@@ -275,21 +275,18 @@ void CommandDriver::Begin() {
 void CommandDriver::RunRound() {
   Round round(&store_);
   std::vector<std::string> reads;
-  std::vector<std::pair<std::vector<Slice>, bool>> requests;
+  std::vector<std::pair<std::vector<Slice>, Needs>> requests;
   for (const Words& words : waiting_) {
-    auto& [arguments, refused] = requests.emplace_back(SlicesOf(words), false);
-    const Needs needs = NeedsOf(server_, session_, arguments);
-    refused = needs.refused;
+    auto& [arguments, needs] = requests.emplace_back(SlicesOf(words), Needs());
+    FindNeeds(server_, session_, arguments, &needs);
     if (needs.all_keys) round.LockAll();
-    if (!needs.all_keys && !round.Lock({needs.locks.begin(), needs.locks.end()})) {
-      log_.emplace_back("a lock cannot be had");
-    }
+    if (!needs.all_keys && !round.Lock(needs.locks)) log_.emplace_back("a lock cannot be had");
     reads.insert(reads.end(), needs.reads.begin(), needs.reads.end());
   }
-  round.Begin(reads, now_);
-  for (const auto& [arguments, refused] : requests) {
+  round.Begin(&reads, now_);
+  for (const auto& [arguments, needs] : requests) {
     Reply reply(&replies_.emplace_back(), 2);
-    Execute(&server_, &session_, &round, arguments, refused, &reply);
+    Execute(&server_, &session_, &round, needs.command, arguments, needs.refused, &reply);
   }
   const Status written = round.Commit();
   if (!written.ok()) replies_.push_back(written.ToString());

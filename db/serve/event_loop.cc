@@ -159,6 +159,7 @@ void EventLoop::Run() {
   constexpr int kTimeoutMs = 1000;
   std::array<epoll_event, kEvents> events;
   std::vector<Client*> ready;
+  round_.emplace(server_.store);
   while (!stopping_) {
     const int count = epoll_wait(poll_.get(), events.data(), kEvents, kTimeoutMs);
     const int64_t now = UnixMilliseconds();
@@ -212,24 +213,26 @@ void EventLoop::Serve(const std::vector<Client*>& clients) {
 }
 
 bool EventLoop::ServeRound(const std::vector<Client*>& clients) {
-  Round round(server_.store);
-  requests_.clear();
-  std::vector<std::string> reads;
+  request_count_ = 0;
+  reads_.clear();
   for (Client* client : clients) {
-    if (!AddRequests(client, &round, &reads)) break;
+    if (!AddRequests(client, &*round_)) break;
   }
-  if (requests_.empty()) return false;
+  if (request_count_ == 0) return false;
   ++server_.rounds;
-  round.Begin(reads, UnixMilliseconds());
-  Answer(&round);
+  round_->Begin(&reads_, UnixMilliseconds());
+  Answer(&*round_);
   return true;
 }
 
-bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::string>* reads) {
+bool EventLoop::AddRequests(Client* client, Round* round) {
   bool first = true;
   while (!client->session().closes && client->unsent() < kUnsentMost) {
-    if (requests_.size() >= kRequestsInRound) return false;
-    Request request{client, {}, false, false, false, client->taken(), 0, 0, nullptr};
+    if (request_count_ >= kRequestsInRound) return false;
+    if (request_count_ == requests_.size()) requests_.emplace_back();
+    Request& request = requests_[request_count_];
+    request.client = client;
+    request.taken_before = client->taken();
     client->parser().set_authenticated(client->session().authenticated);
     const RequestParser::State state = client->Peek(&request.arguments);
     if (state == RequestParser::State::kMore) return true;
@@ -243,22 +246,23 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
       client->Take();
       continue;
     }
-    Needs needs = NeedsOf(server_, client->session(), request.arguments);
+    Needs& needs = needs_;
+    FindNeeds(server_, client->session(), request.arguments, &needs);
     if (needs.alone && !first) return true;
     if (needs.all_keys) {
-      if (!requests_.empty()) return false;
+      if (request_count_ > 0) return false;
       round->LockAll();
     } else if (!needs.locks.empty()) {
-      const std::vector<Slice> locks(needs.locks.begin(), needs.locks.end());
-      if (!round->Lock(locks)) return true;
+      if (!round->Lock(needs.locks)) return true;
     }
     client->Take();
+    request.command = needs.command;
     request.writes = needs.writes;
     request.uses_data = needs.uses_data;
     request.refused = needs.refused;
-    reads->insert(reads->end(), std::make_move_iterator(needs.reads.begin()),
+    reads_.insert(reads_.end(), std::make_move_iterator(needs.reads.begin()),
                   std::make_move_iterator(needs.reads.end()));
-    requests_.push_back(std::move(request));
+    ++request_count_;
     if (needs.all_keys) return false;
     if (needs.alone || client->parser().was_inline()) return true;
     first = false;
@@ -270,9 +274,9 @@ bool EventLoop::AddRequests(Client* client, Round* round, std::vector<std::strin
 // have been of the round's own changes, which nobody else will see.
 void EventLoop::Answer(Round* round) {
   std::unordered_set<Client*> full;
-  std::vector<Request> done;
-  done.reserve(requests_.size());
-  for (Request& request : requests_) {
+  size_t done = 0;
+  for (size_t i = 0; i < request_count_; ++i) {
+    Request& request = requests_[i];
     Client& client = *request.client;
     if (full.contains(&client)) continue;
     // A client with much to take does the rest when it has taken that.
@@ -282,12 +286,13 @@ void EventLoop::Answer(Round* round) {
       continue;
     }
     request.reply_begin = client.out().size();
-    request.command = Execute(&server_, &client.session(), round, request.arguments,
-                              request.refused, &client.reply());
+    request.executed = Execute(&server_, &client.session(), round, request.command,
+                               request.arguments, request.refused, &client.reply());
     request.reply_end = client.out().size();
-    done.push_back(std::move(request));
+    if (done != i) std::swap(requests_[done], request);
+    ++done;
   }
-  requests_ = std::move(done);
+  request_count_ = done;
   const auto start = port::Clock::now();
   const Status written = round->Commit();
   CountLatencies();
@@ -297,7 +302,7 @@ void EventLoop::Answer(Round* round) {
   std::unordered_map<Client*, std::string> replies;
   std::unordered_map<Client*, size_t> begins;
   bool written_to = false;
-  for (const Request& request : requests_) {
+  for (const Request& request : requests()) {
     begins.emplace(request.client, request.reply_begin);
     std::string& out = replies[request.client];
     written_to |= request.writes;
@@ -319,10 +324,13 @@ void EventLoop::Answer(Round* round) {
 void EventLoop::CountLatencies() {
   const std::chrono::nanoseconds taken = port::Clock::now() - received_at_;
   const auto nanos = static_cast<uint64_t>(taken.count());
-  for (size_t begin = 0; begin < requests_.size();) {
-    const Command* const command = requests_[begin].command;
+  const auto command_of = [this](size_t i) {
+    return requests_[i].executed ? requests_[i].command : nullptr;
+  };
+  for (size_t begin = 0; begin < request_count_;) {
+    const Command* const command = command_of(begin);
     size_t end = begin + 1;
-    while (end < requests_.size() && requests_[end].command == command) ++end;
+    while (end < request_count_ && command_of(end) == command) ++end;
     if (command != nullptr) latencies_.Add(*command, nanos, end - begin);
     begin = end;
   }

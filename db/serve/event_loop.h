@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -50,15 +52,16 @@ class EventLoop {
  private:
   // A request of the round under way.
   struct Request {
-    Client* client;
+    Client* client = nullptr;
     std::vector<Slice> arguments;
-    bool writes;
-    bool uses_data;
-    bool refused;  // Before the round began.
-    size_t taken_before;
-    size_t reply_begin;
-    size_t reply_end;
-    const Command* command;  // Null if it was refused or queued.
+    const Command* command = nullptr;  // Is null if there is none of that name.
+    bool writes = false;
+    bool uses_data = false;
+    bool refused = false;   // Before the round began.
+    bool executed = false;  // It was neither refused nor queued.
+    size_t taken_before = 0;
+    size_t reply_begin = 0;
+    size_t reply_end = 0;
   };
 
   void Run();
@@ -71,7 +74,8 @@ class EventLoop {
   // One round of them. Returns false if there was nothing to do.
   bool ServeRound(const std::vector<Client*>& clients);
   // Adds requests of the client to the round. Returns false if no other request fits into it.
-  bool AddRequests(Client* client, Round* round, std::vector<std::string>* reads);
+  bool AddRequests(Client* client, Round* round);
+  std::span<Request> requests() { return std::span(requests_).first(request_count_); }
   void Answer(Round* round);
   // The answers of the round's requests are ready.
   void CountLatencies();
@@ -88,7 +92,13 @@ class EventLoop {
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // By their sockets.
   int64_t house_kept_at_ = 0;
   int64_t told_at_ = 0;
+  // Of the round under way. Those behind the first so many are spare: they keep their memory, and
+  // so do the next two.
   std::vector<Request> requests_;
+  size_t request_count_ = 0;
+  Needs needs_;
+  std::vector<std::string> reads_;
+  std::optional<Round> round_;
   port::Clock::time_point received_at_;  // When those that are served now were received.
   std::vector<char> scratch_;
   port::Mutex mutex_;

@@ -15,11 +15,11 @@ void AddNeeds(const ServerState& server, int database, const Command& command,
   needs->writes |= (command.flags & kWrites) != 0;
   needs->uses_data |= (command.flags & (kWrites | kReads)) != 0;
   const bool reads = (command.flags & kBlind) == 0 || server.store->has_collections();
-  for (const Slice& key : command.KeysOf(arguments)) {
+  command.ForEachKey(arguments, [&](const Slice& key) {
     std::string head_key = HeadKey(database, key);
-    if (reads) needs->reads.push_back(head_key);
-    if ((command.flags & kWrites) != 0) needs->locks.push_back(std::move(head_key));
-  }
+    if ((command.flags & kWrites) != 0) needs->locks.push_back(head_key);
+    if (reads) needs->reads.push_back(std::move(head_key));
+  });
 }
 
 bool IsExec(const Command& command) { return std::string_view(command.name) == "exec"; }
@@ -79,32 +79,34 @@ Permission PermissionFor(const UserPermissions& user, const Command& command) {
   return needs_keys && !user.has_keys() ? Permission::kNoKeys : Permission::kGranted;
 }
 
-Needs NeedsOf(const ServerState& server, const Session& session,
-              const std::vector<Slice>& arguments) {
-  Needs needs;
+void FindNeeds(const ServerState& server, const Session& session,
+               const std::vector<Slice>& arguments, Needs* needs) {
   const Command* const command = FindCommand(arguments[0]);
+  needs->command = command;
+  needs->locks.clear();
+  needs->reads.clear();
+  needs->all_keys = needs->alone = needs->writes = needs->uses_data = needs->refused = false;
   if (!Refusal(session, command, arguments).empty()) {
-    needs.refused = true;
-    return needs;
+    needs->refused = true;
+    return;
   }
-  needs.alone = (command->flags & kChangesSession) != 0;
+  needs->alone = (command->flags & kChangesSession) != 0;
   if (IsExec(*command) && session.queues) {
     for (const auto& queued : session.queued) {
       const std::vector<Slice> slices(queued.begin(), queued.end());
-      AddNeeds(server, session.database, *FindCommand(slices[0]), slices, &needs);
+      AddNeeds(server, session.database, *FindCommand(slices[0]), slices, needs);
     }
     if (session.watch != nullptr) {
       for (const auto& [head_key, expired] : session.watch->head_keys) {
-        needs.locks.push_back(head_key);
+        needs->locks.push_back(head_key);
       }
     }
-    return needs;
+    return;
   }
-  if (session.queues && (command->flags & kNotQueued) == 0) return needs;
-  AddNeeds(server, session.database, *command, arguments, &needs);
+  if (session.queues && (command->flags & kNotQueued) == 0) return;
+  AddNeeds(server, session.database, *command, arguments, needs);
   // Whoever writes the key from now on finds the watch.
-  if (IsWatch(*command)) needs.locks = needs.reads;
-  return needs;
+  if (IsWatch(*command)) needs->locks = needs->reads;
 }
 
 int64_t RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
@@ -125,10 +127,9 @@ int64_t RunCommand(ServerState* server, Session* session, Round* round, const Co
   return micros;
 }
 
-const Command* Execute(ServerState* server, Session* session, Round* round,
-                       const std::vector<Slice>& arguments, bool refused, Reply* reply) {
+bool Execute(ServerState* server, Session* session, Round* round, const Command* command,
+             const std::vector<Slice>& arguments, bool refused, Reply* reply) {
   ++server->commands;
-  const Command* const command = FindCommand(arguments[0]);
   std::string refusal = Refusal(*session, command, arguments);
   if (refusal.empty() && refused) refusal = NotPermitted(Permission::kNotThisCommand, *command);
   if (!refusal.empty()) {
@@ -136,21 +137,21 @@ const Command* Execute(ServerState* server, Session* session, Round* round,
     ++server->errors;
     session->queue_failed |= session->queues;
     reply->Error(refusal);
-    return nullptr;
+    return false;
   }
   session->last_command = command->name;
   if (session->queues && (command->flags & kNotQueued) == 0) {
     std::vector<std::string>& queued = session->queued.emplace_back();
     for (const Slice& argument : arguments) queued.push_back(argument.ToString());
     reply->Simple("QUEUED");
-    return nullptr;
+    return false;
   }
   const int64_t micros = RunCommand(server, session, round, *command, arguments, reply);
   const int64_t slower_than = server->slow_log.slower_than();
   if (slower_than >= 0 && micros >= slower_than) {
     server->slow_log.Add(*session, Shown(*command, arguments), round->now(), micros);
   }
-  return command;
+  return true;
 }
 
 void EndTransaction(ServerState* server, Session* session) {

@@ -17,23 +17,24 @@ namespace dlsm::serve {
 
 // What a request needs of its round.
 struct Needs {
-  std::vector<std::string> locks;  // Heads that it may write, or must not change meanwhile.
-  std::vector<std::string> reads;  // Heads that it will read.
-  bool all_keys = false;           // Nobody else writes meanwhile.
-  bool alone = false;              // Its session's others come before or behind its round.
+  const Command* command = nullptr;  // Null if there is none of that name.
+  std::vector<std::string> locks;    // Heads that it may write, or must not change meanwhile.
+  std::vector<std::string> reads;    // Heads that it will read.
+  bool all_keys = false;             // Nobody else writes meanwhile.
+  bool alone = false;                // Its session's others come before or behind its round.
   bool writes = false;
   bool uses_data = false;  // Its answer depends on what the database has, or it writes.
   bool refused = false;    // It has no needs because it is not to be run.
 };
-// Of a request with at least one argument.
-Needs NeedsOf(const ServerState& server, const Session& session,
-              const std::vector<Slice>& arguments);
+// Of a request with at least one argument. *needs keeps its memory from one request to the next.
+void FindNeeds(const ServerState& server, const Session& session,
+               const std::vector<Slice>& arguments, Needs* needs);
 
-// Answers the request, whose needs the round has. `refused`: what Needs said of it. A request that
-// was refused has no locks, so it stays refused whatever its user may do by now. Returns its
-// command, or null if that was refused or queued.
-const Command* Execute(ServerState* server, Session* session, Round* round,
-                       const std::vector<Slice>& arguments, bool refused, Reply* reply);
+// Answers the request, whose needs the round has. `command`, which may be null, and `refused`: as
+// Needs has them. A request that was refused has no locks, so it stays refused whatever its user
+// may do by now. Returns false if it was refused or queued.
+bool Execute(ServerState* server, Session* session, Round* round, const Command* command,
+             const std::vector<Slice>& arguments, bool refused, Reply* reply);
 
 // Whether the user may run the command; if not, why.
 enum class Permission { kGranted, kNotThisCommand, kNoKeys };

@@ -4,9 +4,9 @@
 
 namespace dlsm::serve {
 
-bool HeldLocks::Take(const std::vector<Slice>& keys) {
+bool HeldLocks::Take(std::span<const std::string> keys) {
   std::bitset<KeyLocks::kCount> wanted;
-  for (const Slice& key : keys) wanted.set(Hash64(key) % KeyLocks::kCount);
+  for (const std::string& key : keys) wanted.set(Hash64(key) % KeyLocks::kCount);
   wanted &= ~mine_;
   if (wanted.none()) return true;
   const port::MutexLock lock(locks_.mutex_);

@@ -4,7 +4,8 @@
 
 #include <bitset>
 #include <cstddef>
-#include <vector>
+#include <span>
+#include <string>
 
 #include "dLSM/slice.h"
 #include "port/mutex.h"
@@ -38,7 +39,7 @@ class HeldLocks {
   ~HeldLocks() { Release(); }
 
   // False, and nothing has changed, if locks are held already and not all of these can be had.
-  bool Take(const std::vector<Slice>& keys);
+  bool Take(std::span<const std::string> keys);
   // All that there are. None is held before.
   void TakeAll();
   void Release();

@@ -93,10 +93,10 @@ void PutHead(const Call& call, const Slice& key, const Head& head) {
   std::string bytes;
   bytes.reserve(head.value.size() + 17);
   head.AppendTo(&bytes);
-  const std::string head_key = HeadKey(call.session.database, key);
+  std::string head_key = HeadKey(call.session.database, key);
   if (head.expiry != 0 && head.type != Type::kString) NoteExpiry(call, head_key, head);
-  call.round.Put(head_key, bytes);
   call.server.store->watches().NoteChange(head_key);
+  call.round.Put(std::move(head_key), std::move(bytes));
 }
 
 void PutString(const Call& call, const Slice& key, const Slice& value, ExpiryTime expiry) {

@@ -6,6 +6,12 @@
 #include "dLSM/write_batch.h"
 
 namespace dlsm::serve {
+namespace {
+
+// What is larger does not wait for the next round.
+constexpr size_t kKeptBytesMax = size_t{1} << 16;
+
+}  // namespace
 
 Round::~Round() {
   End();
@@ -13,23 +19,21 @@ Round::~Round() {
   given_up_.PermitUncheckedError();
 }
 
-void Round::Begin(const std::vector<std::string>& keys, int64_t now) {
+void Round::Begin(std::vector<std::string>* keys, int64_t now) {
   now_ = now;
-  if (keys.empty()) return;
-  const std::vector<Slice> slices(keys.begin(), keys.end());
-  std::vector<PinnableSlice> values(keys.size());
-  std::vector<Status> statuses(keys.size());
+  if (keys->empty()) return;
+  slices_.assign(keys->begin(), keys->end());
+  read_ahead_.resize(keys->size());
+  statuses_.resize(keys->size());
   ReadOptions options;
   options.snapshot = SnapshotForReads();
-  store_.db().MultiGet(options, keys.size(), slices.data(), values.data(), statuses.data());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (statuses[i].ok()) {
-      read_[keys[i]] = std::make_unique<PinnableSlice>(std::move(values[i]));
-    } else if (statuses[i].IsNotFound()) {
-      read_[keys[i]] = nullptr;
-    }
+  store_.db().MultiGet(options, keys->size(), slices_.data(), read_ahead_.data(), statuses_.data());
+  for (size_t i = 0; i < keys->size(); ++i) {
     // A read that has failed is tried again by the command that needs it.
+    if (!statuses_[i].ok() && !statuses_[i].IsNotFound()) continue;
+    read_.insert_or_assign(std::move((*keys)[i]), statuses_[i].ok() ? &read_ahead_[i] : nullptr);
   }
+  keys->clear();
 }
 
 // All reads of a round are as of one moment, at which its locks were held.
@@ -52,19 +56,17 @@ std::optional<Slice> Round::Get(const Slice& key) {
     return Slice(*change->second);
   }
   if (DeletedRangeOf(key) != nullptr) return std::nullopt;
-  std::string name = key.ToString();
-  auto found = read_.find(name);
+  auto found = read_.find(key.ToStringView());
   if (found == read_.end()) {
-    auto value = std::make_unique<PinnableSlice>();
+    PinnableSlice* const value = &read_later_.emplace_back();
     ReadOptions options;
     options.snapshot = SnapshotForReads();
-    const Status got = store_.db().Get(options, key, value.get());
+    const Status got = store_.db().Get(options, key, value);
     if (!got.ok() && !got.IsNotFound()) {
       Report(got);
       return std::nullopt;
     }
-    if (!got.ok()) value = nullptr;
-    found = read_.emplace(std::move(name), std::move(value)).first;
+    found = read_.emplace(key.ToString(), got.ok() ? value : nullptr).first;
   }
   if (found->second == nullptr) return std::nullopt;
   return Slice(found->second->data(), found->second->size());
@@ -147,18 +149,18 @@ void Round::Scan(const Slice& from, const Slice& to, bool reverse, const Use& us
 Status Round::Commit() {
   Status status = given_up_;
   if (status.ok() && !(changes_.empty() && deleted_.empty())) {
-    WriteBatch batch;
-    for (const DeletedRange& range : deleted_) batch.DeleteRange(range.from, range.to);
+    batch_.Clear();
+    for (const DeletedRange& range : deleted_) batch_.DeleteRange(range.from, range.to);
     for (const auto& [key, value] : changes_) {
       if (value.has_value()) {
-        batch.Put(key, *value);
+        batch_.Put(key, *value);
       } else {
-        batch.Delete(key);
+        batch_.Delete(key);
       }
     }
     WriteOptions options;
     options.sync = store_.sync();
-    status = store_.db().Write(options, &batch);
+    status = store_.db().Write(options, &batch_);
   }
   End();
   return status;
@@ -168,6 +170,16 @@ void Round::End() {
   changes_.clear();
   deleted_.clear();
   read_.clear();
+  for (PinnableSlice& value : read_ahead_) {
+    value.Reset();
+    if (value.GetSelf()->capacity() > kKeptBytesMax) std::string().swap(*value.GetSelf());
+  }
+  if (batch_.ApproximateSize() > kKeptBytesMax) batch_ = WriteBatch();
+  read_later_.clear();
+  failure_.PermitUncheckedError();
+  failure_ = Status::OK();
+  given_up_.PermitUncheckedError();
+  given_up_ = Status::OK();
   if (snapshot_ != nullptr) store_.db().ReleaseSnapshot(std::exchange(snapshot_, nullptr));
   locks_.Release();
 }

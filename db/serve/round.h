@@ -13,21 +13,25 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "dLSM/db.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
+#include "dLSM/write_batch.h"
 #include "db/serve/key_locks.h"
 #include "db/serve/records.h"
 #include "db/serve/store.h"
 
 namespace dlsm::serve {
 
-// One thread.
+// One thread. May be used again after Commit().
 class Round {
  public:
   explicit Round(Store* store) : store_(*store), locks_(&store->locks()) {}
@@ -36,10 +40,11 @@ class Round {
   ~Round();
 
   // Before Begin(). Returns false if these keys can be written in a later round only.
-  bool Lock(const std::vector<Slice>& head_keys) { return locks_.Take(head_keys); }
+  bool Lock(std::span<const std::string> head_keys) { return locks_.Take(head_keys); }
   void LockAll() { locks_.TakeAll(); }
-  // Reads these keys ahead, all at once. `now`: the time of the round, in milliseconds since 1970.
-  void Begin(const std::vector<std::string>& keys, int64_t now);
+  // Reads these keys ahead, all at once; takes them. `now`: the time of the round, in milliseconds
+  // since 1970.
+  void Begin(std::vector<std::string>* keys, int64_t now);
   int64_t now() const { return now_; }
   Store& store() { return store_; }
 
@@ -50,8 +55,9 @@ class Round {
   // it returns false.
   using Use = std::function<bool(const Slice& key, const Slice& value)>;
   void Scan(const Slice& from, const Slice& to, bool reverse, const Use& use);
-  void Put(const Slice& key, const Slice& value) {
-    changes_[key.ToString()] = value.ToString();
+  void Put(const Slice& key, const Slice& value) { Put(key.ToString(), value.ToString()); }
+  void Put(std::string key, std::string value) {
+    changes_.insert_or_assign(std::move(key), std::move(value));
     ++changes_made_;
   }
   void Delete(const Slice& key) {
@@ -97,8 +103,18 @@ class Round {
   // Ranges come before the other changes: a range takes those out that it deletes.
   std::vector<DeletedRange> deleted_;
   std::map<std::string, std::optional<std::string>, std::less<>> changes_;
-  // Values that were read; null for keys that are not there.
-  std::unordered_map<std::string, std::unique_ptr<PinnableSlice>> read_;
+  // Looked up by slices, too.
+  struct KeyHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  };
+  // Values that were read; null for keys that are not there. They lie in the next two.
+  std::unordered_map<std::string, const PinnableSlice*, KeyHash, std::equal_to<>> read_;
+  std::vector<PinnableSlice> read_ahead_;
+  std::vector<Slice> slices_;  // Of one Begin(), as the next.
+  std::vector<Status> statuses_;
+  std::deque<PinnableSlice> read_later_;
+  WriteBatch batch_;  // Keeps its memory from one round to the next.
   uint64_t changes_made_ = 0;
   Status failure_;
   Status given_up_;

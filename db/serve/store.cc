@@ -70,7 +70,8 @@ Status Store::DeleteExpired(int64_t now, size_t most, uint64_t* deleted, bool* m
 Status Store::DeleteIfExpired(const Slice& expiry_key, ExpiryTime expiry, const Slice& head_key,
                               uint64_t* deleted) {
   HeldLocks locks(&locks_);
-  static_cast<void>(locks.Take({head_key}));  // It has none, so it gets this one.
+  const std::string key = head_key.ToString();
+  static_cast<void>(locks.Take({&key, 1}));  // It has none, so it gets this one.
   WriteBatch batch;
   batch.Delete(expiry_key);
   std::string value;
