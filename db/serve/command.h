@@ -50,6 +50,14 @@ enum CommandFlags : unsigned {
   kHasSecrets = 1 << 9,  // Its arguments may be passwords, which nothing is to show.
 };
 
+// Arguments that name elements of the collection that is argument 1: the places of these elements
+// are `prefix` and the argument.
+struct ElementArguments {
+  int first = 0;  // Is 0 if there are none.
+  int step = 0;   // To the next one; 0: there is only one.
+  const char* prefix = "";
+};
+
 struct Command {
   using Run = void (*)(Call&);
 
@@ -61,6 +69,8 @@ struct Command {
   int first_key;
   int last_key;
   int step;
+  // They are read ahead, so it does no harm if one is none.
+  ElementArguments elements{};
   // Set in the commands that FindCommand() and AllCommands() give.
   size_t number = 0;        // Its place in AllCommands().
   uint32_t categories = 0;  // Bits of acl_categories.h.

@@ -284,6 +284,12 @@ void CommandDriver::RunRound() {
     reads.insert(reads.end(), needs.reads.begin(), needs.reads.end());
   }
   round.Begin(&reads, now_);
+  reads.clear();
+  for (const auto& [arguments, needs] : requests) {
+    if (needs.refused || !needs.uses_data) continue;
+    AddElementKeys(round, session_, *needs.command, arguments, &reads);
+  }
+  round.ReadElements(&reads);
   for (const auto& [arguments, needs] : requests) {
     Reply reply(&replies_.emplace_back(), 2);
     Execute(&server_, &session_, &round, needs.command, arguments, needs.refused, &reply);

@@ -221,8 +221,20 @@ bool EventLoop::ServeRound(const std::vector<Client*>& clients) {
   if (request_count_ == 0) return false;
   ++server_.rounds;
   round_->Begin(&reads_, UnixMilliseconds());
+  ReadElements();
   Answer(&*round_);
   return true;
+}
+
+void EventLoop::ReadElements() {
+  reads_.clear();
+  for (const Request& request : requests()) {
+    if (request.refused || !request.uses_data || request.command == nullptr) continue;
+    AddElementKeys(*round_, request.client->session(), *request.command, request.arguments,
+                   &reads_);
+  }
+  // A single one is read by its command.
+  if (reads_.size() > 1) round_->ReadElements(&reads_);
 }
 
 bool EventLoop::AddRequests(Client* client, Round* round) {

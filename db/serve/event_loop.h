@@ -76,6 +76,8 @@ class EventLoop {
   // Adds requests of the client to the round. Returns false if no other request fits into it.
   bool AddRequests(Client* client, Round* round);
   std::span<Request> requests() { return std::span(requests_).first(request_count_); }
+  // Reads the elements ahead that the requests of the round name.
+  void ReadElements();
   void Answer(Round* round);
   // The answers of the round's requests are ready.
   void CountLatencies();

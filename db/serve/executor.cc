@@ -109,6 +109,23 @@ void FindNeeds(const ServerState& server, const Session& session,
   if (IsWatch(*command)) needs->locks = needs->reads;
 }
 
+void AddElementKeys(const Round& round, const Session& session, const Command& command,
+                    const std::vector<Slice>& arguments, std::vector<std::string>* keys) {
+  const ElementArguments& elements = command.elements;
+  if (elements.first == 0) return;
+  const std::optional<Slice> stored = round.Known(HeadKey(session.database, arguments[1]));
+  if (!stored.has_value()) return;
+  const std::optional<Head> head = DecodeHead(*stored);
+  if (!head.has_value() || head->type == Type::kString || head->type == Type::kList) return;
+  constexpr size_t kElementsMax = 1024;  // Of one request.
+  const size_t step = elements.step > 0 ? static_cast<size_t>(elements.step) : arguments.size();
+  size_t count = 0;
+  for (size_t i = static_cast<size_t>(elements.first); i < arguments.size() && count < kElementsMax;
+       i += step, ++count) {
+    keys->push_back(ElementKey(head->collection, elements.prefix + arguments[i].ToString()));
+  }
+}
+
 int64_t RunCommand(ServerState* server, Session* session, Round* round, const Command& command,
                    const std::vector<Slice>& arguments, Reply* reply) {
   const size_t begin = reply->position();

@@ -30,6 +30,11 @@ struct Needs {
 void FindNeeds(const ServerState& server, const Session& session,
                const std::vector<Slice>& arguments, Needs* needs);
 
+// Appends the keys of the elements that the request names, if the round knows their collection. So
+// the elements of all requests of a round are read together.
+void AddElementKeys(const Round& round, const Session& session, const Command& command,
+                    const std::vector<Slice>& arguments, std::vector<std::string>* keys);
+
 // Answers the request, whose needs the round has. `command`, which may be null, and `refused`: as
 // Needs has them. A request that was refused has no locks, so it stays refused whatever its user
 // may do by now. Returns false if it was refused or queued.

@@ -172,20 +172,20 @@ void HScan(Call& call) {
 }  // namespace
 
 const std::vector<Command> kHashCommands = {
-    {"hset", HSet, -4, kWrites | kFast, 1, 1, 1},
-    {"hmset", HMSet, -4, kWrites | kFast, 1, 1, 1},
-    {"hsetnx", HSetNx, 4, kWrites | kFast, 1, 1, 1},
-    {"hget", HGet, 3, kReads | kFast, 1, 1, 1},
-    {"hmget", HMGet, -3, kReads | kFast, 1, 1, 1},
+    {"hset", HSet, -4, kWrites | kFast, 1, 1, 1, {2, 2}},
+    {"hmset", HMSet, -4, kWrites | kFast, 1, 1, 1, {2, 2}},
+    {"hsetnx", HSetNx, 4, kWrites | kFast, 1, 1, 1, {2, 2}},
+    {"hget", HGet, 3, kReads | kFast, 1, 1, 1, {2, 1}},
+    {"hmget", HMGet, -3, kReads | kFast, 1, 1, 1, {2, 1}},
     {"hgetall", HGetAll, 2, kReads, 1, 1, 1},
-    {"hdel", HDel, -3, kWrites | kFast, 1, 1, 1},
+    {"hdel", HDel, -3, kWrites | kFast, 1, 1, 1, {2, 1}},
     {"hlen", HLen, 2, kReads | kFast, 1, 1, 1},
-    {"hexists", HExists, 3, kReads | kFast, 1, 1, 1},
+    {"hexists", HExists, 3, kReads | kFast, 1, 1, 1, {2, 1}},
     {"hkeys", HKeys, 2, kReads, 1, 1, 1},
     {"hvals", HVals, 2, kReads, 1, 1, 1},
-    {"hincrby", HIncrBy, 4, kWrites | kFast, 1, 1, 1},
-    {"hincrbyfloat", HIncrByFloat, 4, kWrites | kFast, 1, 1, 1},
-    {"hstrlen", HStrLen, 3, kReads | kFast, 1, 1, 1},
+    {"hincrby", HIncrBy, 4, kWrites | kFast, 1, 1, 1, {2}},
+    {"hincrbyfloat", HIncrByFloat, 4, kWrites | kFast, 1, 1, 1, {2}},
+    {"hstrlen", HStrLen, 3, kReads | kFast, 1, 1, 1, {2, 1}},
     {"hscan", HScan, -3, kReads, 1, 1, 1},
 };
 

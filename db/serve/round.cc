@@ -8,8 +8,15 @@
 namespace dlsm::serve {
 namespace {
 
-// What is larger does not wait for the next round.
+// Memory of more bytes is given back at the end of a round.
 constexpr size_t kKeptBytesMax = size_t{1} << 16;
+
+void LetGo(std::vector<PinnableSlice>* values) {
+  for (PinnableSlice& value : *values) {
+    value.Reset();
+    if (value.GetSelf()->capacity() > kKeptBytesMax) std::string().swap(*value.GetSelf());
+  }
+}
 
 }  // namespace
 
@@ -21,19 +28,34 @@ Round::~Round() {
 
 void Round::Begin(std::vector<std::string>* keys, int64_t now) {
   now_ = now;
+  ReadTogether(keys, &read_ahead_);
+}
+
+void Round::ReadElements(std::vector<std::string>* keys) {
+  std::erase_if(*keys, [this](const std::string& key) { return read_.contains(key); });
+  ReadTogether(keys, &read_elements_);
+}
+
+void Round::ReadTogether(std::vector<std::string>* keys, std::vector<PinnableSlice>* values) {
   if (keys->empty()) return;
   slices_.assign(keys->begin(), keys->end());
-  read_ahead_.resize(keys->size());
+  values->resize(keys->size());
   statuses_.resize(keys->size());
   ReadOptions options;
   options.snapshot = SnapshotForReads();
-  store_.db().MultiGet(options, keys->size(), slices_.data(), read_ahead_.data(), statuses_.data());
+  store_.db().MultiGet(options, keys->size(), slices_.data(), values->data(), statuses_.data());
   for (size_t i = 0; i < keys->size(); ++i) {
     // A read that has failed is tried again by the command that needs it.
     if (!statuses_[i].ok() && !statuses_[i].IsNotFound()) continue;
-    read_.insert_or_assign(std::move((*keys)[i]), statuses_[i].ok() ? &read_ahead_[i] : nullptr);
+    read_.insert_or_assign(std::move((*keys)[i]), statuses_[i].ok() ? &(*values)[i] : nullptr);
   }
   keys->clear();
+}
+
+std::optional<Slice> Round::Known(const Slice& key) const {
+  const auto found = read_.find(key.ToStringView());
+  if (found == read_.end() || found->second == nullptr) return std::nullopt;
+  return Slice(found->second->data(), found->second->size());
 }
 
 // All reads of a round are as of one moment, at which its locks were held.
@@ -170,10 +192,8 @@ void Round::End() {
   changes_.clear();
   deleted_.clear();
   read_.clear();
-  for (PinnableSlice& value : read_ahead_) {
-    value.Reset();
-    if (value.GetSelf()->capacity() > kKeptBytesMax) std::string().swap(*value.GetSelf());
-  }
+  LetGo(&read_ahead_);
+  LetGo(&read_elements_);
   if (batch_.ApproximateSize() > kKeptBytesMax) batch_ = WriteBatch();
   read_later_.clear();
   failure_.PermitUncheckedError();

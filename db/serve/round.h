@@ -45,6 +45,10 @@ class Round {
   // Reads these keys ahead, all at once; takes them. `now`: the time of the round, in milliseconds
   // since 1970.
   void Begin(std::vector<std::string>* keys, int64_t now);
+  // Reads these keys ahead, too, as far as they are not known; at most once, after Begin().
+  void ReadElements(std::vector<std::string>* keys);
+  // What is known of the key without a read: none if that is nothing, or that there is no such key.
+  std::optional<Slice> Known(const Slice& key) const;
   int64_t now() const { return now_; }
   Store& store() { return store_; }
 
@@ -81,6 +85,8 @@ class Round {
 
  private:
   const Snapshot* SnapshotForReads();
+  // `values` stay where they are until the end of the round.
+  void ReadTogether(std::vector<std::string>* keys, std::vector<PinnableSlice>* values);
   void End();
 
   Store& store_;
@@ -108,10 +114,11 @@ class Round {
     using is_transparent = void;
     size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
   };
-  // Values that were read; null for keys that are not there. They lie in the next two.
+  // Values that were read; null for keys that are not there. They lie in the next three.
   std::unordered_map<std::string, const PinnableSlice*, KeyHash, std::equal_to<>> read_;
   std::vector<PinnableSlice> read_ahead_;
-  std::vector<Slice> slices_;  // Of one Begin(), as the next.
+  std::vector<PinnableSlice> read_elements_;
+  std::vector<Slice> slices_;  // Of one ReadTogether(), as the next.
   std::vector<Status> statuses_;
   std::deque<PinnableSlice> read_later_;
   WriteBatch batch_;  // Keeps its memory from one round to the next.

@@ -128,10 +128,10 @@ void SScan(Call& call) {
 }  // namespace
 
 const std::vector<Command> kSetCommands = {
-    {"sadd", SAdd, -3, kWrites | kFast, 1, 1, 1},
-    {"srem", SRem, -3, kWrites | kFast, 1, 1, 1},
-    {"sismember", SIsMember, 3, kReads | kFast, 1, 1, 1},
-    {"smismember", SMIsMember, -3, kReads | kFast, 1, 1, 1},
+    {"sadd", SAdd, -3, kWrites | kFast, 1, 1, 1, {2, 1}},
+    {"srem", SRem, -3, kWrites | kFast, 1, 1, 1, {2, 1}},
+    {"sismember", SIsMember, 3, kReads | kFast, 1, 1, 1, {2, 1}},
+    {"smismember", SMIsMember, -3, kReads | kFast, 1, 1, 1, {2, 1}},
     {"smembers", SMembers, 2, kReads, 1, 1, 1},
     {"scard", SCard, 2, kReads | kFast, 1, 1, 1},
     {"spop", SPop, -2, kWrites | kFast, 1, 1, 1},

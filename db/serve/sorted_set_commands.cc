@@ -366,14 +366,14 @@ void ZScan(Call& call) {
 }  // namespace
 
 const std::vector<Command> kSortedSetCommands = {
-    {"zadd", ZAdd, -4, kWrites | kFast, 1, 1, 1},
-    {"zincrby", ZIncrBy, 4, kWrites | kFast, 1, 1, 1},
-    {"zrem", ZRem, -3, kWrites | kFast, 1, 1, 1},
-    {"zscore", ZScore, 3, kReads | kFast, 1, 1, 1},
-    {"zmscore", ZMScore, -3, kReads | kFast, 1, 1, 1},
+    {"zadd", ZAdd, -4, kWrites | kFast, 1, 1, 1, {3, 2, "m"}},
+    {"zincrby", ZIncrBy, 4, kWrites | kFast, 1, 1, 1, {3, 0, "m"}},
+    {"zrem", ZRem, -3, kWrites | kFast, 1, 1, 1, {2, 1, "m"}},
+    {"zscore", ZScore, 3, kReads | kFast, 1, 1, 1, {2, 1, "m"}},
+    {"zmscore", ZMScore, -3, kReads | kFast, 1, 1, 1, {2, 1, "m"}},
     {"zcard", ZCard, 2, kReads | kFast, 1, 1, 1},
-    {"zrank", ZRank, 3, kReads | kFast, 1, 1, 1},
-    {"zrevrank", ZRevRank, 3, kReads | kFast, 1, 1, 1},
+    {"zrank", ZRank, 3, kReads | kFast, 1, 1, 1, {2, 0, "m"}},
+    {"zrevrank", ZRevRank, 3, kReads | kFast, 1, 1, 1, {2, 0, "m"}},
     {"zrange", ZRange, -4, kReads, 1, 1, 1},
     {"zrevrange", ZRevRange, -4, kReads, 1, 1, 1},
     {"zrangebyscore", ZRangeByScore, -4, kReads, 1, 1, 1},
