@@ -47,7 +47,7 @@ class Round {
   void Begin(std::vector<std::string>* keys, int64_t now);
   // Reads these keys ahead, too, as far as they are not known; at most once, after Begin().
   void ReadElements(std::vector<std::string>* keys);
-  // What is known of the key without a read: none if that is nothing, or that there is no such key.
+  // Returns the value of a key that was read ahead. None if it was not, or if there is no such key.
   std::optional<Slice> Known(const Slice& key) const;
   int64_t now() const { return now_; }
   Store& store() { return store_; }
