@@ -1,8 +1,10 @@
 // DB::DeleteRange(): what it deletes, for whom, and what becomes of it.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dLSM/c.h"
@@ -11,6 +13,7 @@
 #include "dLSM/write_batch.h"
 #include "db/test/follower_testing.h"
 #include "db/test/test_database_testing.h"
+#include "port/sync_point.h"
 #include "util/eventually_testing.h"
 #include "util/status_testing.h"
 
@@ -252,6 +255,52 @@ TEST_F(DeleteRangeTest, TooManyAreRefused) {
   for (int i = 0; i < 1025; ++i) batch.DeleteRange("a", "b");
   status = db_->Write(WriteOptions(), &batch);
   EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+}
+
+// Takes a snapshot and deletes a range when the first merge has read its tombstones.
+class DeletionWithinMerge {
+ public:
+  explicit DeletionWithinMerge(DB* db) : db_(db) {
+    running = this;
+    port::SyncPointHookOfProcess() = [](const char* place) {
+      if (std::string_view(place) != "merge: tombstones read") return;
+      DeletionWithinMerge* const self = running.exchange(nullptr);
+      if (self != nullptr) self->Run();
+    };
+  }
+  ~DeletionWithinMerge() {
+    port::SyncPointHookOfProcess() = nullptr;
+    db_->ReleaseSnapshot(snapshot_);
+  }
+  const Snapshot* snapshot() const { return snapshot_; }
+
+ private:
+  void Run() {
+    snapshot_ = db_->GetSnapshot();
+    EXPECT_OK(db_->DeleteRange(WriteOptions(), "a", "z"));
+    EXPECT_OK(db_->Flush(FlushOptions()));
+  }
+
+  static inline std::atomic<DeletionWithinMerge*> running = nullptr;
+  DB* const db_;
+  const Snapshot* snapshot_ = nullptr;
+};
+
+// Fails if a merge lists the snapshots before it reads the tombstones: then it knows of the range
+// and not of the snapshot that still sees what is in it.
+TEST_F(DeleteRangeTest, MergesKnowTheSnapshotsOfTheirTombstones) {
+  for (const char* key : {"a", "b", "c"}) {
+    Put(key, "1");
+    Flush();
+    Put(key, "2");
+    Flush();
+  }
+  const DeletionWithinMerge deletion(db_.get());
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
+  ASSERT_OK(db_->WaitForBackgroundWork());
+  ASSERT_NE(deletion.snapshot(), nullptr) << "there was no merge";
+  EXPECT_EQ(All(deletion.snapshot()), "a=2 b=2 c=2 ");
+  EXPECT_EQ(All(), "");
 }
 
 TEST_F(DeleteRangeTest, ByTheCInterface) {
