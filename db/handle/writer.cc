@@ -298,8 +298,8 @@ bool Writer::Insert(const Sequencer::Write& write, Batch* batch) const {
         for (Part& part : batch->parts) part.look_is_due = part.entries > 0;
         return false;
       }
+      port::SyncPoint("batch: entry inserted");
     }
-    port::SyncPoint("batch: entry inserted");
   }
   return true;
 }

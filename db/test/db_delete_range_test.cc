@@ -332,6 +332,47 @@ TEST_F(DeleteRangeTest, ByTheCInterface) {
   dlsm_options_destroy(options);
 }
 
+// Reads from within a write, when it has reached the first of its shards.
+class ReadWithinWrite {
+ public:
+  explicit ReadWithinWrite(DB* db) : db_(db) {
+    running = this;
+    port::SyncPointHookOfProcess() = [](const char* place) {
+      if (std::string_view(place) != "batch: entry inserted") return;
+      ReadWithinWrite* const self = running.exchange(nullptr);
+      if (self == nullptr) return;
+      EXPECT_OK(self->db_->Get(ReadOptions(), "a", &self->seen_));
+    };
+  }
+  ~ReadWithinWrite() { port::SyncPointHookOfProcess() = nullptr; }
+  const std::string& seen() const { return seen_; }
+
+ private:
+  static inline std::atomic<ReadWithinWrite*> running = nullptr;
+  DB* const db_;
+  std::string seen_;
+};
+
+// Fails if a reader finds a range deleted in one shard, and not yet in another.
+TEST(DeleteRangeShardsTest, AllShardsAtOnce) {
+  Options options = TinyOptions();
+  options.shards = 2;
+  options.shard_boundaries = {"h"};
+  const std::string name = "ranges of shards";
+  std::unique_ptr<DB> db = OpenOrDie(options, name);
+  for (const char* key : {"a", "m"}) ASSERT_OK(db->Put(WriteOptions(), key, "1"));
+  {
+    const ReadWithinWrite read(db.get());
+    ASSERT_OK(db->DeleteRange(WriteOptions(), "a", "z"));
+    EXPECT_EQ(read.seen(), "1");
+  }
+  std::string value;
+  for (const char* key : {"a", "m"}) {
+    EXPECT_TRUE(db->Get(ReadOptions(), key, &value).IsNotFound()) << key;
+  }
+  CloseAndDestroy(&db, options, name);
+}
+
 // Each shard that the range touches is told, and followers are.
 TEST(DeleteRangeShardsTest, SpansShardsAndReachesFollowers) {
   Options options = OwnerOptions();
