@@ -53,17 +53,24 @@ void AddPair(std::string* rep, UpdateType type, const Slice& key, const Slice& o
 
 WriteBatch::WriteBatch() { Clear(); }
 
-WriteBatch::WriteBatch(WriteBatch&& other) noexcept : rep_(std::move(other.rep_)) { other.Clear(); }
+WriteBatch::WriteBatch(WriteBatch&& other) noexcept
+    : rep_(std::move(other.rep_)), save_points_(std::move(other.save_points_)) {
+  other.Clear();
+}
 
 WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
   if (this == &other) return *this;
   rep_ = std::move(other.rep_);
+  save_points_ = std::move(other.save_points_);
   other.Clear();
   return *this;
 }
 
 // What is left has a place within every string, so there is always memory for it.
-void WriteBatch::Clear() { rep_.assign(kHeaderBytes, '\0'); }
+void WriteBatch::Clear() {
+  rep_.assign(kHeaderBytes, '\0');
+  save_points_.clear();
+}
 
 size_t WriteBatch::ApproximateSize() const { return rep_.size(); }
 
@@ -97,6 +104,22 @@ void WriteBatch::Append(const WriteBatch& source) {
   }
   rep_.append(source.rep_, kHeaderBytes, bytes);
   AddToCount(&rep_, updates);
+}
+
+void WriteBatch::SetSavePoint() { save_points_.push_back({rep_.size(), Count()}); }
+
+Status WriteBatch::RollbackToSavePoint() {
+  if (save_points_.empty()) return Status::NotFound("the write batch has no save point");
+  rep_.resize(save_points_.back().bytes);
+  EncodeFixed32(rep_.data(), save_points_.back().count);
+  save_points_.pop_back();
+  return Status::OK();
+}
+
+Status WriteBatch::PopSavePoint() {
+  if (save_points_.empty()) return Status::NotFound("the write batch has no save point");
+  save_points_.pop_back();
+  return Status::OK();
 }
 
 Status WriteBatch::Iterate(Handler* handler) const {

@@ -26,6 +26,10 @@ class Printer final : public WriteBatch::Handler {
     text += "Put(" + key.ToString() + "," + value.ToString() + ")";
   }
   void Delete(const Slice& key) override { text += "Delete(" + key.ToString() + ")"; }
+  bool DeleteRange(const Slice& begin, const Slice& end) override {
+    text += "DeleteRange(" + begin.ToString() + "," + end.ToString() + ")";
+    return true;
+  }
   std::string text;
 };
 
@@ -48,6 +52,46 @@ TEST(WriteBatchTest, IteratesInOrder) {
   batch.Clear();
   EXPECT_EQ(batch.Count(), 0u);
   EXPECT_EQ(Print(batch), "");
+}
+
+TEST(WriteBatchTest, DeletesRanges) {
+  WriteBatch batch;
+  batch.DeleteRange("a", "c");
+  batch.Put("b", "1");
+  EXPECT_EQ(batch.Count(), 2u);
+  EXPECT_EQ(Print(batch), "DeleteRange(a,c)Put(b,1)");
+  // A handler of an application that was written before there were ranges.
+  struct OldHandler final : public WriteBatch::Handler {
+    void Put(const Slice&, const Slice&) override {}
+    void Delete(const Slice&) override {}
+  };
+  OldHandler old;
+  EXPECT_TRUE(batch.Iterate(&old).IsInvalidArgument());
+}
+
+TEST(WriteBatchTest, GoesBackToSavePoints) {
+  WriteBatch batch;
+  EXPECT_TRUE(batch.RollbackToSavePoint().IsNotFound());
+  EXPECT_TRUE(batch.PopSavePoint().IsNotFound());
+  batch.Put("a", "1");
+  batch.SetSavePoint();
+  batch.Put("b", "2");
+  batch.SetSavePoint();
+  batch.Delete("c");
+  batch.SetSavePoint();
+  batch.DeleteRange("d", "e");
+  EXPECT_OK(batch.PopSavePoint());
+  EXPECT_EQ(Print(batch), "Put(a,1)Put(b,2)Delete(c)DeleteRange(d,e)");
+  EXPECT_OK(batch.RollbackToSavePoint());
+  EXPECT_EQ(Print(batch), "Put(a,1)Put(b,2)");
+  EXPECT_EQ(batch.Count(), 2u);
+  WriteBatch copy = batch;
+  WriteBatch moved = std::move(copy);
+  EXPECT_TRUE(copy.RollbackToSavePoint().IsNotFound());  // NOLINT: it is empty, and of use.
+  EXPECT_OK(moved.RollbackToSavePoint());
+  EXPECT_EQ(Print(moved), "Put(a,1)");
+  batch.Clear();
+  EXPECT_TRUE(batch.RollbackToSavePoint().IsNotFound());
 }
 
 TEST(WriteBatchTest, Appends) {

@@ -1,4 +1,5 @@
 // Batches of the C interface.
+#include "db/c/c_errors.h"
 #include "db/c/c_handles.h"
 #include "util/status_macros.h"
 
@@ -7,6 +8,7 @@ using dlsm::Status;
 using dlsm::c::Check;
 using dlsm::c::CheckBytes;
 using dlsm::c::DeleteHandle;
+using dlsm::c::Fails;
 using dlsm::c::Keeping;
 using dlsm::c::NewHandle;
 using dlsm::c::ToSlice;
@@ -47,6 +49,25 @@ void dlsm_writebatch_delete_range(dlsm_writebatch_t* batch, const char* begin, s
     DLSM_RETURN_IF_ERROR(CheckBytes(end, endlen, "end"));
     batch->batch.DeleteRange(ToSlice(begin, beginlen), ToSlice(end, endlen));
     return Status::OK();
+  });
+}
+void dlsm_writebatch_set_save_point(dlsm_writebatch_t* batch) {
+  if (batch == nullptr) return;
+  Keeping(&batch->failure, [&] {
+    batch->batch.SetSavePoint();
+    return Status::OK();
+  });
+}
+void dlsm_writebatch_rollback_to_save_point(dlsm_writebatch_t* batch, char** errptr) {
+  Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(Check(batch, "batch"));
+    return batch->batch.RollbackToSavePoint();
+  });
+}
+void dlsm_writebatch_pop_save_point(dlsm_writebatch_t* batch, char** errptr) {
+  Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(Check(batch, "batch"));
+    return batch->batch.PopSavePoint();
   });
 }
 void dlsm_writebatch_append(dlsm_writebatch_t* destination, const dlsm_writebatch_t* source) {

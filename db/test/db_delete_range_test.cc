@@ -319,6 +319,14 @@ TEST_F(DeleteRangeTest, ByTheCInterface) {
   EXPECT_EQ(dlsm_get(db, read, "a", 1, &bytes, &error), nullptr);
   dlsm_writebatch_t* const batch = dlsm_writebatch_create();
   dlsm_writebatch_delete_range(batch, "b", 1, "c", 1);
+  dlsm_writebatch_set_save_point(batch);
+  dlsm_writebatch_put(batch, "b", 1, "2", 1);
+  dlsm_writebatch_rollback_to_save_point(batch, &error);
+  ASSERT_EQ(error, nullptr) << error;
+  dlsm_writebatch_pop_save_point(batch, &error);
+  EXPECT_NE(error, nullptr) << "there is none left";
+  dlsm_free(error);
+  error = nullptr;
   dlsm_write(db, write, batch, &error);
   ASSERT_EQ(error, nullptr) << error;
   EXPECT_EQ(dlsm_get(db, read, "b", 1, &bytes, &error), nullptr);

@@ -145,6 +145,10 @@ void dlsm_writebatch_iterate(const dlsm_writebatch_t* batch, void* state,
                              void (*put)(void* state, const char* key, size_t keylen,
                                          const char* val, size_t vallen),
                              void (*deleted)(void* state, const char* key, size_t keylen));
+/* As WriteBatch::SetSavePoint(), RollbackToSavePoint() and PopSavePoint(). */
+void dlsm_writebatch_set_save_point(dlsm_writebatch_t* batch);
+void dlsm_writebatch_rollback_to_save_point(dlsm_writebatch_t* batch, char** errptr);
+void dlsm_writebatch_pop_save_point(dlsm_writebatch_t* batch, char** errptr);
 void dlsm_writebatch_append(dlsm_writebatch_t* destination, const dlsm_writebatch_t* source);
 
 /* -------- Options. Strings are copied. Comparators, filter policies and caches are counted: each

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
@@ -49,6 +50,15 @@ class WriteBatch {
   // Bytes of memory that the updates take.
   size_t ApproximateSize() const;
   void Append(const WriteBatch& source);
+
+  // Save points, as RocksDB has them: marks to which the batch can be taken back. They are a stack.
+  // Clear() and what is moved forget them, and Append() takes none over.
+  void SetSavePoint();
+  // Takes out what was added since the last save point, which goes. NotFound if there is none.
+  Status RollbackToSavePoint();
+  // Forgets the last save point, and keeps what was added since. NotFound if there is none.
+  Status PopSavePoint();
+
   // Calls the handler for each update in order, up to one that was too much. Corruption if the
   // bytes are damaged.
   Status Iterate(Handler* handler) const;
@@ -60,6 +70,12 @@ class WriteBatch {
   // count (4 bytes) | update*; update = type (1 byte) | key | value unless a deletion, the end of a
   // range that is deleted; strings are prefixed with their length as varint32.
   std::string rep_;
+
+  struct SavePoint {
+    size_t bytes;    // Of rep_.
+    uint32_t count;  // Of updates.
+  };
+  std::vector<SavePoint> save_points_;
 };
 
 }  // namespace dlsm
