@@ -73,6 +73,16 @@ class DB:
     @overload
     def iterator(self, start: Optional[BytesLike] = None, stop: Optional[BytesLike] = None,
                  prefix: Optional[BytesLike] = None, *, reverse: bool = False,
+                 include_key: Literal[True] = True, include_value: Literal[False],
+                 snapshot: Optional[Snapshot] = None) -> Iterator[bytes]: ...
+    @overload
+    def iterator(self, start: Optional[BytesLike] = None, stop: Optional[BytesLike] = None,
+                 prefix: Optional[BytesLike] = None, *, reverse: bool = False,
+                 include_key: Literal[False], include_value: Literal[True] = True,
+                 snapshot: Optional[Snapshot] = None) -> Iterator[bytes]: ...
+    @overload
+    def iterator(self, start: Optional[BytesLike] = None, stop: Optional[BytesLike] = None,
+                 prefix: Optional[BytesLike] = None, *, reverse: bool = False,
                  include_key: bool = True, include_value: bool = True,
                  snapshot: Optional[Snapshot] = None) -> Iterator[Any]: ...
     def flush(self) -> None: ...
