@@ -71,6 +71,13 @@ if(NOT DLSM_SANITIZE)
                        SKIP_RETURN_CODE 77)
 endif()
 
+# The Python package, where nanobind can be had. It links the static library.
+if(NOT DLSM_SANITIZE AND NOT BUILD_SHARED_LIBS)
+  add_test(NAME python COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/python-test
+                               $<TARGET_FILE_DIR:Server>)
+  set_tests_properties(python PROPERTIES LABELS end_to_end TIMEOUT 300 COST 40 SKIP_RETURN_CODE 77)
+endif()
+
 # The tool: its parts are tested by themselves, and the command as a whole with real data.
 file(GLOB tool_tests CONFIGURE_DEPENDS script/tool/*_test.cc)
 set(tool_parts ${tool_sources})
