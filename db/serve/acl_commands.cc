@@ -215,15 +215,8 @@ void Help(Call& call) {
   for (const char* line : kLines) call.reply.Simple(line);
 }
 
-struct Subcommand {
-  const char* name;
-  void (*run)(Call&);
-  size_t count_min;
-  size_t count_max;
-};
-
 void AclCommand(Call& call) {
-  constexpr size_t kAny = SIZE_MAX;
+  constexpr size_t kAny = Subcommand::kAny;
   static const std::vector<Subcommand> kSubcommands = {
       {"whoami", WhoAmI, 2, 2},      {"users", Users, 2, 2},
       {"list", List, 2, 2},          {"getuser", GetUser, 3, 3},
@@ -232,15 +225,7 @@ void AclCommand(Call& call) {
       {"load", Load, 2, 2},          {"save", Save, 2, 2},
       {"dryrun", DryRun, 4, kAny},   {"help", Help, 2, 2},
   };
-  for (const Subcommand& subcommand : kSubcommands) {
-    if (!call.Is(1, subcommand.name)) continue;
-    if (call.count() < subcommand.count_min || call.count() > subcommand.count_max) {
-      return call.reply.Error(WrongNumber(fmt::format("acl|{}", subcommand.name)));
-    }
-    return subcommand.run(call);
-  }
-  call.reply.Error(
-      fmt::format("ERR unknown subcommand '{}'. Try ACL HELP.", call[1].ToStringView()));
+  RunSubcommand(call, kSubcommands);
 }
 
 }  // namespace

@@ -88,6 +88,21 @@ const Command* FindCommand(const Slice& name) {
   return found == by_name.end() ? nullptr : found->second;
 }
 
+void RunSubcommand(Call& call, const std::vector<Subcommand>& subcommands) {
+  for (const Subcommand& subcommand : subcommands) {
+    if (!call.Is(1, subcommand.name)) continue;
+    if (call.count() < subcommand.count_min || call.count() > subcommand.count_max) {
+      return call.reply.Error(
+          WrongNumber(fmt::format("{}|{}", call.command.name, subcommand.name)));
+    }
+    return subcommand.run(call);
+  }
+  std::string name = call.command.name;
+  for (char& each : name) each = static_cast<char>(std::toupper(each));
+  call.reply.Error(
+      fmt::format("ERR unknown subcommand '{}'. Try {} HELP.", call[1].ToStringView(), name));
+}
+
 std::string UnknownCommand(const std::vector<Slice>& arguments) {
   constexpr size_t kShownBytes = 128;
   std::string shown;

@@ -110,6 +110,18 @@ extern const std::vector<Command> kLatencyCommands;
 extern const std::vector<Command> kConfigCommands;
 extern const std::vector<Command> kClientCommands;
 
+// A command of which argument 1 says what it does.
+struct Subcommand {
+  static constexpr size_t kAny = SIZE_MAX;
+
+  const char* name;  // In lower case.
+  Command::Run run;
+  size_t count_min;  // Of arguments, the names among them.
+  size_t count_max;
+};
+// Runs the one that argument 1 names, or answers with Redis' error.
+void RunSubcommand(Call& call, const std::vector<Subcommand>& subcommands);
+
 inline constexpr const char* kNotAClientName =
     "ERR Client names cannot contain spaces, newlines or special characters.";
 bool IsClientName(const Slice& text);

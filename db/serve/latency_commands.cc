@@ -157,29 +157,14 @@ void Help(Call& call) {
   for (const char* line : kLines) call.reply.Simple(line);
 }
 
-struct Subcommand {
-  const char* name;
-  void (*run)(Call&);
-  size_t count_min;
-  size_t count_max;
-};
-
 void LatencyCommand(Call& call) {
-  constexpr size_t kAny = SIZE_MAX;
+  constexpr size_t kAny = Subcommand::kAny;
   static const std::vector<Subcommand> kSubcommands = {
       {"latest", Latest, 2, 2}, {"history", History, 3, 3}, {"reset", ResetEvents, 2, kAny},
       {"graph", Graph, 3, 3},   {"doctor", Doctor, 2, 2},   {"histogram", Histograms, 2, kAny},
       {"help", Help, 2, 2},
   };
-  for (const Subcommand& subcommand : kSubcommands) {
-    if (!call.Is(1, subcommand.name)) continue;
-    if (call.count() < subcommand.count_min || call.count() > subcommand.count_max) {
-      return call.reply.Error(WrongNumber(fmt::format("latency|{}", subcommand.name)));
-    }
-    return subcommand.run(call);
-  }
-  call.reply.Error(
-      fmt::format("ERR unknown subcommand '{}'. Try LATENCY HELP.", call[1].ToStringView()));
+  RunSubcommand(call, kSubcommands);
 }
 
 }  // namespace
