@@ -51,6 +51,10 @@ DEFINE_string(appendfsync, "everysec",
 DEFINE_int32(threads, 1, "event loops");
 DEFINE_int32(maxclients, 10'000, "clients at a time");
 DEFINE_int32(timeout, 0, "seconds after which an idle client is cut off; 0: never");
+DEFINE_uint64(client_query_buffer_limit, uint64_t{1} << 30,
+              "bytes that a client may have sent of a request that is not complete");
+DEFINE_uint64(client_output_buffer_limit, uint64_t{1} << 28,
+              "bytes of answers that a client may leave; one that has more to take is cut off");
 DEFINE_int32(metrics_port, 0, "port for Prometheus, at the address of --bind; 0: none");
 DEFINE_uint64(write_buffer_size, 64 << 20, "bytes of a memtable");
 
@@ -76,6 +80,13 @@ Status CheckFlags() {
   if (FLAGS_threads < 1 || FLAGS_threads > 256) return wrong("threads", "1 to 256");
   if (FLAGS_maxclients < 1) return wrong("maxclients", "at least 1");
   if (FLAGS_timeout < 0) return wrong("timeout", "at least 0");
+  constexpr uint64_t kLimitMin = uint64_t{1} << 20;
+  if (FLAGS_client_query_buffer_limit < kLimitMin) {
+    return wrong("client_query_buffer_limit", "at least 1048576, which is 1 MiB");
+  }
+  if (FLAGS_client_output_buffer_limit < kLimitMin) {
+    return wrong("client_output_buffer_limit", "at least 1048576, which is 1 MiB");
+  }
   if (FLAGS_appendfsync != "always" && FLAGS_appendfsync != "everysec") {
     return wrong("appendfsync", "always or everysec");
   }
@@ -178,6 +189,8 @@ int Run(const sigset_t& signals) {
   options.clients_max = static_cast<size_t>(FLAGS_maxclients);
   options.sync = FLAGS_appendfsync == "always";
   options.limits.idle_seconds = FLAGS_timeout;
+  options.limits.query_bytes = FLAGS_client_query_buffer_limit;
+  options.limits.output_bytes = FLAGS_client_output_buffer_limit;
   options.acl_file = FLAGS_aclfile;
   options.wants_passwords = IsForOthers();
   Status status;
