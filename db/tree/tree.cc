@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -316,7 +317,7 @@ Status Tree::InstallFlushed() {
   SequenceNumber cut = 0;
   std::shared_ptr<const Version> version;
   VersionEdit edit(1);
-  std::vector<RangeTombstone> tombstones;
+  std::vector<std::shared_ptr<Memtable>> flushed;
   {
     port::MutexLock lock(mutex_);
     version = version_;
@@ -325,12 +326,15 @@ Status Tree::InstallFlushed() {
       const std::vector<TableRef>& tables = immutables_[count].tables;
       added.insert(added.begin(), tables.begin(), tables.end());
       cut = immutables_[count].memtable->cut();
-      const std::vector<RangeTombstone> own =
-          immutables_[count].memtable->ranges().List(kSequenceNumberMax);
-      tombstones.insert(tombstones.end(), own.begin(), own.end());
+      flushed.push_back(immutables_[count].memtable);
     }
   }
   if (count == 0) return Status::OK();
+  std::vector<RangeTombstone> tombstones;
+  for (const std::shared_ptr<Memtable>& memtable : flushed) {
+    std::vector<RangeTombstone> own = memtable->ranges().List(kSequenceNumberMax);
+    std::move(own.begin(), own.end(), std::back_inserter(tombstones));
+  }
   edit.tombstones = WithTombstones(*version, std::move(tombstones));
   if (!edit.levels[0].added.empty() || edit.tombstones != nullptr) version = version->With(edit);
   assert(Holds(version->CheckInvariants()));
