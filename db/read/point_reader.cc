@@ -44,12 +44,38 @@ void Pin(LookupResult* result, std::shared_ptr<const void> keeper, PinnableSlice
   }
 }
 
+// Apart from AskMemtablesHere(): few versions have tombstones.
+[[gnu::noinline]] void PointReader::AskTombstones(const Version& version, const LookupKey& key,
+                                                  LookupResult* result) {
+  result->hidden_below = std::max(result->hidden_below,
+                                  version.tombstones()->NewestAt(key.user_key(), key.sequence()));
+}
+
+[[gnu::always_inline]] inline bool PointReader::AskMemtablesHere(const ReadView& view,
+                                                                 const LookupKey& key,
+                                                                 const Statistics::Mine& counts,
+                                                                 LookupResult* result) const {
+  uint64_t passed_over = view.active->Get(key, sequencer_, result) ? 0 : 1;
+  for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
+    if (result->state != LookupState::kAbsent) break;
+    passed_over += memtable->Get(key, sequencer_, result) ? 0 : 1;
+  }
+  if (passed_over > 0) counts.Add(Ticker::kMemtableFilterUseful, passed_over);
+  if (result->state == LookupState::kAbsent) {
+    if (view.version->tombstones() != nullptr) [[unlikely]]
+      AskTombstones(*view.version, key, result);
+    return false;
+  }
+  counts.Add(Ticker::kMemtableHits);
+  return true;
+}
+
 Status PointReader::Get(const ReadView& view, const Slice& user_key, SequenceNumber sequence,
                         const TableReadOptions& options, LookupResult* result) const {
   const LookupKey key(user_key, sequence);
   const Statistics::Mine counts = statistics_->OfThisThread();
   counts.Add(Ticker::kKeysRead);
-  if (!AskMemtables(view, key, counts, result)) {
+  if (!AskMemtablesHere(view, key, counts, result)) {
     DLSM_RETURN_IF_ERROR(AskTables(view, key, options, counts, result));
   }
   if (result->state != LookupState::kFound) return Status::NotFound(Slice());
@@ -60,21 +86,7 @@ Status PointReader::Get(const ReadView& view, const Slice& user_key, SequenceNum
 
 bool PointReader::AskMemtables(const ReadView& view, const LookupKey& key,
                                const Statistics::Mine& counts, LookupResult* result) const {
-  uint64_t passed_over = view.active->Get(key, sequencer_, result) ? 0 : 1;
-  for (const std::shared_ptr<Memtable>& memtable : view.immutables) {
-    if (result->state != LookupState::kAbsent) break;
-    passed_over += memtable->Get(key, sequencer_, result) ? 0 : 1;
-  }
-  if (passed_over > 0) counts.Add(Ticker::kMemtableFilterUseful, passed_over);
-  if (result->state == LookupState::kAbsent) {
-    if (view.version->tombstones() != nullptr) [[unlikely]] {
-      result->hidden_below = std::max(result->hidden_below, view.version->tombstones()->NewestAt(
-                                                                key.user_key(), key.sequence()));
-    }
-    return false;
-  }
-  counts.Add(Ticker::kMemtableHits);
-  return true;
+  return AskMemtablesHere(view, key, counts, result);
 }
 
 Status PointReader::AskTables(const ReadView& view, const LookupKey& key,
