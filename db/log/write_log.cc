@@ -113,7 +113,7 @@ Status WriteLog::AwaitRoom(uint64_t bytes, bool may_wait, Deadline deadline) {
                         "nothing was written");
   }
   if (deadline.Passed()) {
-    return Status::Busy("the log at " + config_.node + " has had no room for so long",
+    return Status::Busy("the log at memory node " + config_.node + " has had no room for so long",
                         "nothing was written; flushes make room: do they fail?");
   }
   const auto begun = port::Clock::now();
@@ -392,8 +392,8 @@ Status WriteLog::FailureLocked() const { return failure_.ok() ? Status::OK() : N
 
 Status WriteLog::Named(const Status& status) const {
   if (status.ok() || status.IsIOFenced()) return status;
-  return Status::FromCode(status.code(),
-                          "the log at " + config_.node + ": " + status.message().ToString());
+  return Status::FromCode(
+      status.code(), "the log at memory node " + config_.node + ": " + status.message().ToString());
 }
 
 std::string WriteLog::Describe() const {
