@@ -4,6 +4,7 @@
 //   fillrandom             put num random keys in each thread (63% of all keys with one)
 //   filluniquerandom       put all keys once in random order; shared out
 //   fillbatch              as fillseq, in batches of 1000
+//   bulkload               ingest all keys as a sorted stream; the threads share them out
 //   fillsync               put num/1000 random keys, each with sync
 //   overwrite              put num random keys in each thread into what is there
 //   readrandom             get random keys

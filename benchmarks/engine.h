@@ -11,6 +11,7 @@
 
 #include "dLSM/get_pipeline.h"
 #include "dLSM/slice.h"
+#include "dLSM/sorted_source.h"
 #include "dLSM/status.h"
 
 namespace dlsm::bench {
@@ -43,6 +44,7 @@ struct EngineOptions {
   size_t component_constraint = 0;  // A ComponentConstraint.
   int max_components = 0;
   bool slow_down_writes = false;
+  bool bulk_load = false;
   size_t merge_schedule = 2;  // A MergeSchedule.
   uint64_t compaction_bandwidth = 0;
   int max_tables_per_guard = 16;
@@ -118,6 +120,11 @@ class Session {
     static_cast<void>(begin);
     static_cast<void>(end);
     return Status::NotSupported("this store cannot delete a range", "leave deleteranges out");
+  }
+  // A sorted stream becomes tables without passing memtables.
+  virtual Status BulkLoad(SortedSource* source) {
+    static_cast<void>(source);
+    return Status::NotSupported("this store takes no sorted stream", "leave bulkload out");
   }
   // Collects until WriteBatch(), which applies all at once.
   virtual void BatchPut(const Slice& key, const Slice& value) = 0;

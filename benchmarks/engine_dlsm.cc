@@ -73,6 +73,9 @@ class DlsmSession : public Session {
   Status DeleteRange(const Slice& begin, const Slice& end) override {
     return db_.DeleteRange(write_, begin, end);
   }
+  Status BulkLoad(SortedSource* source) override {
+    return db_.IngestSorted(source, /*entries=*/nullptr);
+  }
   void BatchPut(const Slice& key, const Slice& value) override { batch_.Put(key, value); }
   void BatchDelete(const Slice& key) override { batch_.Delete(key); }
   Status WriteBatch() override {
@@ -199,8 +202,9 @@ class DlsmEngine : public Engine {
     EngineCounters counters;
     counters.wire = Wire();
     const auto statistics = db_->GetStatistics();
-    counters.storage_bytes_written =
-        statistics->Get(Ticker::kFlushBytes) + statistics->Get(Ticker::kMergeBytesWritten);
+    counters.storage_bytes_written = statistics->Get(Ticker::kFlushBytes) +
+                                     statistics->Get(Ticker::kIngestBytes) +
+                                     statistics->Get(Ticker::kMergeBytesWritten);
     counters.remote_cpu_micros = NumberIfTold("dlsm.remote-cpu-micros");
     if (options_.value_cache_size > 0) {
       counters.value_cache = {statistics->Get(Ticker::kValueCacheHits),
@@ -329,6 +333,7 @@ class DlsmEngine : public Engine {
     options_.component_constraint = static_cast<ComponentConstraint>(options.component_constraint);
     options_.max_components = options.max_components;
     options_.slow_down_writes = options.slow_down_writes;
+    options_.bulk_load = options.bulk_load;
     options_.merge_scheduler = static_cast<MergeSchedule>(options.merge_schedule);
     options_.compaction_bandwidth = options.compaction_bandwidth;
     options_.compaction_style = static_cast<CompactionStyle>(options.compaction_style);

@@ -56,6 +56,7 @@ DEFINE_int32(level0_stop_writes_trigger, 24, "Tables in level 0 that stop writer
 DEFINE_string(component_constraint, "local",
               "dlsm: what stops writers: local (tables in level 0) or global (sorted runs)");
 DEFINE_int32(max_components, 0, "dlsm, global: sorted runs; 0: twice the expected number");
+DEFINE_bool(bulk_load, false, "dlsm: neither level 0 nor components hold writers back");
 DEFINE_bool(slow_down_writes, false, "dlsm: slow writers down before they must stop");
 DEFINE_uint64(max_bytes_for_level_base, 256 << 20, "Bytes of level 1");
 DEFINE_int32(bloom_bits, 10, "Filter bits for each key; 0: no filter");
@@ -246,6 +247,7 @@ void SetTree(const Choices& choices, EngineOptions* options) {
   options->component_constraint = choices.component_constraint;
   options->max_components = FLAGS_max_components;
   options->slow_down_writes = FLAGS_slow_down_writes;
+  options->bulk_load = FLAGS_bulk_load;
   options->merge_schedule = choices.merge_scheduler;
   options->compaction_bandwidth = FLAGS_compaction_bandwidth_mb << 20;
   options->max_tables_per_guard = FLAGS_max_tables_per_guard;

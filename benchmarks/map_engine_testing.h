@@ -147,6 +147,15 @@ class MapSession : public Session {
     map_.DeleteRange(begin, end);
     return Status::OK();
   }
+  Status BulkLoad(SortedSource* source) override {
+    Slice key;
+    Slice value;
+    while (source->Next(&key, &value)) {
+      const Status put = Put(key, value);
+      if (!put.ok()) return put;
+    }
+    return source->status();
+  }
   void BatchPut(const Slice& key, const Slice& value) override { Put(key, value).ok(); }
   void BatchDelete(const Slice& key) override { Delete(key).ok(); }
   Status WriteBatch() override { return Status::OK(); }

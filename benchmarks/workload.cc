@@ -63,6 +63,8 @@ const std::vector<Workload> kWorkloads = {
      nullptr, kUniquePuts},
     {"fillbatch", Kind::kFill, "as fillseq, in batches of 1000", RunWrites, nullptr,
      kSequentialPuts, 1000},
+    {"bulkload", Kind::kFill, "ingest all keys as a sorted stream; the threads share them out",
+     RunBulkLoad, nullptr, kSequentialPuts},
     {"fillsync", Kind::kFill, "put num/1000 random keys, each with sync", RunSyncWrites, nullptr,
      kSyncPuts},
     {"overwrite", Kind::kWrite, "put num random keys in each thread into what is there", RunWrites},

@@ -9,6 +9,7 @@ namespace dlsm::bench {
 // In write_workloads.cc. Each takes the worker's steps of input.plan.
 void RunWrites(Worker& worker, const WorkloadInput& input);
 void RunSyncWrites(Worker& worker, const WorkloadInput& input);
+void RunBulkLoad(Worker& worker, const WorkloadInput& input);
 void RunMixed(Worker& worker, const WorkloadInput& input);
 // Until the measured threads are done.
 void RunBackgroundWriter(Worker& worker, const WorkloadInput& input);

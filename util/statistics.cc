@@ -81,6 +81,8 @@ constexpr std::array<const char*, static_cast<size_t>(Ticker::kTickerCount)> kNa
     "dlsm.log.persists",
     "dlsm.log.persisted.bytes",
     "dlsm.log.persist.micros",
+    "dlsm.ingests",
+    "dlsm.ingest.bytes",
     "dlsm.retries",
 };
 static_assert(kNames.back() != nullptr, "every ticker has a name");

@@ -2,9 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
+#include "dLSM/sorted_source.h"
 #include "dLSM/write_batch.h"
 #include "util/status_macros.h"
 
@@ -12,8 +14,32 @@ namespace dlsm::stress {
 namespace {
 
 // Of a thousand operations.
-constexpr std::array<uint64_t, kOperationCount> kWeights = {350, 60, 120, 230, 70, 100,
-                                                            10,  40, 4,   2,   4,  10};
+constexpr std::array<uint64_t, kOperationCount> kWeights = {348, 60, 120, 230, 70, 100, 10,
+                                                            40,  4,  2,   4,   10, 2};
+// The values of versions of keys, in the order of keys, which is that of their numbers.
+class VersionSource final : public SortedSource {
+ public:
+  VersionSource(const KeySpace* space, const std::vector<std::pair<uint64_t, uint32_t>>* versions)
+      : space_(space), versions_(versions) {}
+
+  bool Next(Slice* key, Slice* value) override {
+    if (next_ == versions_->size()) return false;
+    const auto [number, version] = (*versions_)[next_++];
+    key_ = space_->KeyBytes(number);
+    value_ = space_->ValueBytes(number, version);
+    *key = key_;
+    *value = value_;
+    return true;
+  }
+
+ private:
+  const KeySpace* const space_;
+  const std::vector<std::pair<uint64_t, uint32_t>>* const versions_;
+  size_t next_ = 0;
+  std::string key_;
+  std::string value_;
+};
+
 // Of writes.
 constexpr uint64_t kSyncOneIn = 200;
 constexpr uint64_t kNoSlowdownOneIn = 20;
@@ -24,9 +50,9 @@ constexpr uint64_t kReplaceOneIn = 8;  // Puts of a batch before which it delete
 
 const char* OperationName(Operation operation) {
   constexpr std::array<const char*, kOperationCount> kNames = {
-      "put",      "batch",         "group batch",   "get",
-      "multiget", "scan",          "take snapshot", "read snapshot",
-      "flush",    "compact range", "set options",   "properties"};
+      "put",         "batch",         "group batch",   "get",   "multiget",
+      "scan",        "take snapshot", "read snapshot", "flush", "compact range",
+      "set options", "properties",    "ingest"};
   return kNames[static_cast<size_t>(operation)];
 }
 
@@ -107,6 +133,9 @@ Status Worker::Step(DB* db, bool faults) {
       break;
     case Operation::kProperties:
       status = LookAtProperties(db);
+      break;
+    case Operation::kIngest:
+      status = Ingest(db);
       break;
   }
   if (faults && IsDueToFaults(status)) {
@@ -218,6 +247,34 @@ Status Worker::WriteGroup(DB* db, uint64_t group, const WriteOptions& options) {
     if (!is_deletion) batch.Put(space_->KeyBytes(key), space_->ValueBytes(key, version));
   }
   return WriteVersions(written, options, [&] { return db->Write(options, &batch); });
+}
+
+Status Worker::Ingest(DB* db) {
+  constexpr uint64_t kGroups = 3;
+  std::vector<uint32_t> ingested(space_->count(), 0);
+  Versions written;
+  for (uint64_t i = random_.Uniform(kGroups) + 1; i > 0; --i) {
+    const uint64_t group = OwnGroup(/*of_batches=*/false);
+    for (uint64_t at = 0; at < KeySpace::kGroupKeys; ++at) {
+      const uint64_t key = space_->KeyOf(group, at);
+      if (ingested[key] != 0) continue;
+      const uint32_t version = state_->Start(key);
+      if (space_->IsDeletion(key, version)) {
+        const WriteOptions options;
+        DLSM_RETURN_IF_ERROR(WriteVersions(
+            {{key, version}}, options, [&] { return db->Delete(options, space_->KeyBytes(key)); }));
+        continue;
+      }
+      ingested[key] = version;
+      written.emplace_back(key, version);
+    }
+  }
+  std::sort(written.begin(), written.end());
+  VersionSource source(space_, &written);
+  DLSM_RETURN_IF_ERROR(db->IngestSorted(&source, /*entries=*/nullptr));
+  for (const auto& [key, version] : written) state_->Acknowledge(key, version);
+  state_->SetPersisted(ingested);
+  return Status::OK();
 }
 
 // -------- The rest

@@ -30,8 +30,9 @@ enum class Operation : uint8_t {
   kCompactRange,
   kSetOptions,
   kProperties,
+  kIngest,
 };
-inline constexpr size_t kOperationCount = 12;
+inline constexpr size_t kOperationCount = 13;
 const char* OperationName(Operation operation);
 
 struct Tally {
@@ -124,6 +125,8 @@ class Worker {
   void DeleteIn(WriteBatch* batch, uint64_t key);
   Status Batch(DB* db);
   Status WriteGroup(DB* db, uint64_t group, const WriteOptions& options);
+  // A sorted stream of keys, which are in tables afterwards.
+  Status Ingest(DB* db);
   Status Get(DB* db);
   // The keys of a batch one after the other, without a snapshot: who has seen one of its entries
   // sees all of them from then on.

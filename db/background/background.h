@@ -140,6 +140,11 @@ class Background {
   // Returns when what is in memtables now is flushed, or with the error that keeps it from that.
   Status AwaitFlush(Clock::time_point began) LOCKS_EXCLUDED(mutex_);
   void BeginIdle() LOCKS_EXCLUDED(mutex_);
+  // Has tables enter level 0 above all that was written before, and below all that is written from
+  // now on: see Tree::SwitchForIngest(). `bytes`: of the tables. On an error, as
+  // AwaitFlush() has it, they are given up, and nothing has changed.
+  Status Ingest(SequenceNumber number, std::vector<TableRef> tables, uint64_t bytes)
+      LOCKS_EXCLUDED(mutex_);
   // Returns when nothing runs, nothing is due, and what nobody has asked for is done, too, unless
   // somebody writes.
   Status AwaitIdle(Clock::time_point began) LOCKS_EXCLUDED(mutex_);
@@ -226,6 +231,8 @@ class Background {
   Status FlushInto(const std::shared_ptr<Memtable>& memtable);
   // `began`: when who waits began to.
   Status FlushActive(bool wait, Clock::time_point began) LOCKS_EXCLUDED(mutex_);
+  // The same of the memtable of this number and those before it.
+  Status FlushUpTo(uint64_t target, bool wait, Clock::time_point began) LOCKS_EXCLUDED(mutex_);
 
   // background_merges.cc
 

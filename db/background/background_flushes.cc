@@ -7,6 +7,7 @@
 #include "db/background/background.h"
 #include "db/background/flush_job.h"
 #include "port/allocation_point.h"
+#include "port/sync_point.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
 
@@ -116,7 +117,10 @@ Status Background::AwaitFlush(Clock::time_point began) {
 }
 
 Status Background::FlushActive(bool wait, Clock::time_point began) {
-  const uint64_t target = tree_->Memtables().newest_number;
+  return FlushUpTo(tree_->Memtables().newest_number, wait, began);
+}
+
+Status Background::FlushUpTo(uint64_t target, bool wait, Clock::time_point began) {
   bool target_is_empty = false;
   bool news = true;  // For the threads that flush. Who waits here must not keep others awake by it.
   while (true) {
@@ -152,6 +156,37 @@ Status Background::FlushActive(bool wait, Clock::time_point began) {
     port::MutexLock lock(mutex_);
     if (!reached()) changed_.WaitUntil(look_again);
   }
+}
+
+// The first flush leaves little for the second one, which is all that readers as of a later number
+// wait for.
+Status Background::Ingest(SequenceNumber number, std::vector<TableRef> tables, uint64_t bytes) {
+  const auto began = Clock::now();
+  TablesOnTrial trial(&tables);
+  DLSM_RETURN_IF_ERROR(AwaitFlush(began));
+  const CallerWork::Turn turn(callers_, CallerWork::Turn::Kind::kFlush);
+  uint64_t memtable = 0;
+  DLSM_RETURN_IF_ERROR(gate_keeper_.SwitchForIngest(number, tables, &memtable));
+  port::SyncPoint("ingest: switched");
+  {
+    port::MutexLock lock(mutex_);
+    ++waiting_for_flush_;
+  }
+  const Status flushed = FlushUpTo(memtable, /*wait=*/true, Clock::now());
+  {
+    port::MutexLock lock(mutex_);
+    --waiting_for_flush_;
+  }
+  std::vector<TableRef> withdrawn;
+  if (!flushed.ok() && tree_->WithdrawIngest(memtable, &withdrawn)) return flushed;
+  trial.NoteInstalled();
+  traffic_.AddWritten(0, bytes);
+  const Statistics::Mine counters = statistics_->OfThisThread();
+  counters.Add(Ticker::kIngests);
+  counters.Add(Ticker::kIngestBytes, bytes);
+  UpdateGate();
+  Wake();
+  return Status::OK();
 }
 
 }  // namespace dlsm

@@ -7,6 +7,7 @@
 #include "db/nodes/placed_memory.h"
 #include "db/tree/components.h"
 #include "util/out_of_memory.h"
+#include "util/status_macros.h"
 
 namespace dlsm {
 namespace {
@@ -148,6 +149,16 @@ GateKeeper::AskedSwitch GateKeeper::SwitchForFlush(uint64_t number) {
   return asked;
 }
 
+Status GateKeeper::SwitchForIngest(SequenceNumber number, const std::vector<TableRef>& tables,
+                                   uint64_t* memtable) {
+  port::MutexLock lock(mutex_);
+  bool beyond;
+  const MemtableBudget::Ruling ruling = Rule(&beyond);
+  DLSM_RETURN_IF_ERROR(tree_->SwitchForIngest(number, tables, memtable));
+  tree_->LookAgainAt(ruling.look_at_next);
+  return Status::OK();
+}
+
 // Judged under one lock, so that the last judgement is of the last state: a writer that found no
 // room must not close the gate after the flush that made room has opened it.
 bool GateKeeper::Judge() {
@@ -181,6 +192,7 @@ void GateKeeper::SwitchAndJudgeMemtables(bool* switched, bool* beyond) {
 }
 
 double GateKeeper::JudgeComponents(const Version& version) {
+  if (!config_.stops_for_components) return 0;
   if (config_.constraint == ComponentConstraint::kLocal) {
     const size_t level0 = version.levels()[0].table_count();
     gate_->Set(StallReason::kLevel0, level0 >= config_.level0_stop_trigger);

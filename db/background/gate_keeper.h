@@ -29,9 +29,10 @@ class GateKeeper {
 
   struct Config {
     ComponentConstraint constraint = ComponentConstraint::kLocal;
-    size_t level0_merge_trigger = 4;  // kLocal.
-    size_t level0_stop_trigger = 24;  // kLocal.
-    size_t components_max = 0;        // kGlobal; 0: twice the expected number.
+    size_t level0_merge_trigger = 4;   // kLocal.
+    size_t level0_stop_trigger = 24;   // kLocal.
+    size_t components_max = 0;         // kGlobal; 0: twice the expected number.
+    bool stops_for_components = true;  // Else neither level 0 nor components hold writers back.
     bool slow_down_writes = false;
     // With as many memtables waiting, nobody's asking for a flush makes another one wait: as many
     // are flushed side by side, and what is written meanwhile shares the next flush.
@@ -65,6 +66,11 @@ class GateKeeper {
   // Switches the active memtable, full or not, because somebody wants the one of this number to be
   // flushed. If it cannot be switched now, Judge() does it as soon as it can.
   AskedSwitch SwitchForFlush(uint64_t number) LOCKS_EXCLUDED(mutex_);
+
+  // Switches the active memtable for tables that are to be installed with it, as
+  // Tree::SwitchForIngest() says.
+  Status SwitchForIngest(SequenceNumber number, const std::vector<TableRef>& tables,
+                         uint64_t* memtable) LOCKS_EXCLUDED(mutex_);
 
   // Pauses of the writers do not count for the pace that they are given. To be called now and then.
   void LookForPauses() LOCKS_EXCLUDED(mutex_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dLSM/comparator.h"
+#include "dLSM/sorted_source.h"
 #include "db/c/c_errors.h"
 #include "db/c/c_handles.h"
 #include "util/log.h"
@@ -65,6 +66,35 @@ Status CheckRead(const dlsm_t* db, const dlsm_readoptions_t* options) {
   DLSM_RETURN_IF_ERROR(Check(db, "db"));
   return Check(options, "options");
 }
+
+// The entries that an application's function gives.
+class FunctionSource final : public dlsm::SortedSource {
+ public:
+  using Function = uint8_t (*)(void* state, const char** key, size_t* key_bytes, const char** value,
+                               size_t* value_bytes);
+
+  FunctionSource(void* state, Function next) : state_(state), next_(next) {}
+
+  bool Next(Slice* key, Slice* value) override {
+    const char* key_data = nullptr;
+    const char* value_data = nullptr;
+    size_t key_bytes = 0;
+    size_t value_bytes = 0;
+    if (next_(state_, &key_data, &key_bytes, &value_data, &value_bytes) == 0) return false;
+    status_ = CheckBytes(key_data, key_bytes, "key");
+    if (status_.ok()) status_ = CheckBytes(value_data, value_bytes, "val");
+    if (!status_.ok()) return false;
+    *key = ToSlice(key_data, key_bytes);
+    *value = ToSlice(value_data, value_bytes);
+    return true;
+  }
+  Status status() const override { return status_; }
+
+ private:
+  void* const state_;
+  const Function next_;
+  Status status_;
+};
 
 // What `open` opens, or NULL.
 template <typename Open>
@@ -180,6 +210,20 @@ void dlsm_delete_range(dlsm_t* db, const dlsm_writeoptions_t* options, const cha
     DLSM_RETURN_IF_ERROR(CheckBytes(end, endlen, "end"));
     return db->db->DeleteRange(options->options, ToSlice(begin, beginlen), ToSlice(end, endlen));
   });
+}
+
+uint64_t dlsm_ingest_sorted(dlsm_t* db, void* state,
+                            uint8_t (*next)(void* state, const char** key, size_t* keylen,
+                                            const char** val, size_t* vallen),
+                            char** errptr) {
+  uint64_t entries = 0;
+  Fails(errptr, [&] {
+    DLSM_RETURN_IF_ERROR(Check(db, "db"));
+    if (next == nullptr) return Status::InvalidArgument("next is NULL");
+    FunctionSource source(state, next);
+    return db->db->IngestSorted(&source, &entries);
+  });
+  return entries;
 }
 
 void dlsm_write(dlsm_t* db, const dlsm_writeoptions_t* options, dlsm_writebatch_t* batch,

@@ -319,6 +319,10 @@ void dlsm_options_set_component_constraint(dlsm_options_t* options, int value) {
 void dlsm_options_set_max_components(dlsm_options_t* options, int value) {
   Set(options, &dlsm::Options::max_components, value);
 }
+void dlsm_options_set_bulk_load(dlsm_options_t* options, uint8_t value) {
+  Set(options, &dlsm::Options::bulk_load, value != 0);
+}
+
 void dlsm_options_set_slow_down_writes(dlsm_options_t* options, uint8_t value) {
   Set(options, &dlsm::Options::slow_down_writes, value != 0);
 }

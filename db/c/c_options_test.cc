@@ -89,6 +89,7 @@ TEST(COptionsTest, SettersOfTruthValues) {
   ExpectSets("tcp_share_reads", dlsm_options_set_tcp_share_reads, &Options::tcp_share_reads, 0);
   ExpectSets("tls", dlsm_options_set_tls, &Options::tls, 1);
   ExpectSets("accept_log_loss", dlsm_options_set_accept_log_loss, &Options::accept_log_loss, 1);
+  ExpectSets("bulk_load", dlsm_options_set_bulk_load, &Options::bulk_load, 1);
   ExpectSets("slow_down_writes", dlsm_options_set_slow_down_writes, &Options::slow_down_writes, 1);
 }
 

@@ -33,6 +33,7 @@
 #include "db/background/work_signal.h"
 #include "db/follow/publisher.h"
 #include "db/handle/durable_marks.h"
+#include "db/handle/ingest_turns.h"
 #include "db/handle/log_keeper.h"
 #include "db/handle/shard.h"
 #include "db/handle/writer.h"
@@ -75,6 +76,7 @@ class DbImpl final : public DB {
   Status Delete(const WriteOptions& options, const Slice& key) override;
   Status DeleteRange(const WriteOptions& options, const Slice& begin, const Slice& end) override;
   Status Write(const WriteOptions& options, WriteBatch* updates) override;
+  Status IngestSorted(SortedSource* source, uint64_t* entries) override;
   Status Get(const ReadOptions& options, const Slice& key, std::string* value) override;
   Status Get(const ReadOptions& options, const Slice& key, PinnableSlice* value) override;
   std::vector<Status> MultiGet(const ReadOptions& options, const std::vector<Slice>& keys,
@@ -144,6 +146,9 @@ class DbImpl final : public DB {
   Writer::Parts WriterParts();
   void StartPublisher();
 
+  // Of an ingest: ingest.cc.
+  class Ingest;
+
   Status FlushShards(bool wait);
   // The last number of which everything up to it is in memtables.
   SequenceNumber Settle() const;
@@ -209,6 +214,7 @@ class DbImpl final : public DB {
   ReadMergePacer read_merges_;
   Fence fence_;
   SnapshotList snapshots_{this};
+  IngestTurns ingest_turns_;
   std::vector<std::unique_ptr<MemoryNodeLink>> links_;
   // Of memtables and background work; the fabrics have their buffers there. Known when there are
   // links.

@@ -10,6 +10,7 @@
 #include "db/read/db_iterator.h"
 #include "db/read/get_pipeline_impl.h"
 #include "db/read/multi_get_forms.h"
+#include "port/spin_wait.h"
 #include "util/call_timer.h"
 #include "util/null_argument.h"
 #include "util/out_of_memory.h"
@@ -23,6 +24,12 @@ SequenceNumber SequenceOf(const ReadOptions& options, const DB* db) {
   return IsSnapshotOf(options.snapshot, db)
              ? static_cast<const SnapshotImpl*>(options.snapshot)->sequence()
              : kSequenceNumberMax;
+}
+
+// Whether the views have all up to this number: no ingest is about to install some of it.
+bool AreComplete(std::span<std::shared_ptr<const ReadView>> views, SequenceNumber as_of) {
+  return std::all_of(views.begin(), views.end(),
+                     [as_of](const auto& view) { return view->Complete(as_of); });
 }
 
 }  // namespace
@@ -41,7 +48,7 @@ SequenceNumber DbImpl::TakeReadPoint(const ReadOptions& options, std::span<const
     take_views();
     return static_cast<const SnapshotImpl*>(options.snapshot)->sequence();
   }
-  while (true) {
+  for (port::SpinWait wait;;) {
     take_views();
     const Sequencer::Position now = epochs_->sequencer().Now();
     bool shown = true;
@@ -50,6 +57,10 @@ SequenceNumber DbImpl::TakeReadPoint(const ReadOptions& options, std::span<const
     }
     if (!shown) continue;
     const SequenceNumber sequence = now.next - 1;
+    if (!AreComplete(views, sequence)) {
+      wait.Pause();
+      continue;
+    }
     epochs_->sequencer().WaitSettled(sequence);
     return sequence;
   }
@@ -219,7 +230,14 @@ Iterator* DbImpl::NewIterator(const ReadOptions& options) try {
 }
 
 const Snapshot* DbImpl::GetSnapshot() try {
-  return CheckOpen().ok() ? snapshots_.Take(&epochs_->sequencer()) : nullptr;
+  if (!CheckOpen().ok()) return nullptr;
+  const SnapshotImpl* const snapshot = snapshots_.Take(&epochs_->sequencer());
+  // Whoever reads with it takes a later view, which has an ingest below its number from then on.
+  for (const auto& shard : shards_) {
+    port::SpinWait wait;
+    while (!shard->tree().views().Current()->Complete(snapshot->sequence())) wait.Pause();
+  }
+  return snapshot;
 } catch (const std::bad_alloc&) {
   EndForLackOfMemory();
 }

@@ -450,6 +450,7 @@ bool Follower::GetProperty(const Slice& property, std::string* value) try {
 
 Status Follower::Put(const WriteOptions&, const Slice&, const Slice&) { return ReadOnly(); }
 Status Follower::Delete(const WriteOptions&, const Slice&) { return ReadOnly(); }
+Status Follower::IngestSorted(SortedSource*, uint64_t*) { return ReadOnly(); }
 Status Follower::DeleteRange(const WriteOptions&, const Slice&, const Slice&) { return ReadOnly(); }
 Status Follower::Write(const WriteOptions&, WriteBatch*) { return ReadOnly(); }
 Status Follower::CompactRange(const Slice*, const Slice*) { return ReadOnly(); }

@@ -60,6 +60,7 @@ class Follower final : public DB {
   // All NotSupported.
   Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override;
   Status Delete(const WriteOptions& options, const Slice& key) override;
+  Status IngestSorted(SortedSource* source, uint64_t* entries) override;
   Status DeleteRange(const WriteOptions& options, const Slice& begin, const Slice& end) override;
   Status Write(const WriteOptions& options, WriteBatch* updates) override;
   Status CompactRange(const Slice* begin, const Slice* end) override;

@@ -200,6 +200,7 @@ Background::Config Shard::BackgroundConfig() const {
                                : options.component_constraint;
   config.gate.level0_merge_trigger = Level0TriggersOf(options).merge;
   config.gate.level0_stop_trigger = Level0TriggersOf(options).stop;
+  config.gate.stops_for_components = !options.bulk_load;
   config.gate.components_max = static_cast<size_t>(options.max_components);
   config.gate.slow_down_writes = options.slow_down_writes;
   config.gate.flushes_at_once =

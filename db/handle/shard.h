@@ -120,6 +120,7 @@ class Shard {
   void LeaveAt(const MemoryNodeLink& link);
 
   Tree& tree() { return *tree_; }
+  const TableStore& tables() const { return tables_; }
   StallGate& gate() { return gate_; }
   const PointReader& reader() const { return *reader_; }
   Background& background() { return *background_; }

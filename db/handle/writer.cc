@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dLSM/db.h"
+#include "db/handle/entry_sizes.h"
 #include "db/memtable/memtable.h"
 #include "port/allocation_point.h"
 #include "port/sync_point.h"
@@ -25,18 +26,6 @@ static_assert(static_cast<int>(UpdateType::kDelete) == static_cast<int>(ValueTyp
 static_assert(static_cast<int>(UpdateType::kPut) == static_cast<int>(ValueType::kValue));
 static_assert(static_cast<int>(UpdateType::kDeleteRange) ==
               static_cast<int>(ValueType::kRangeTombstone));
-
-Status CheckEntry(const Slice& key, const Slice& value) {
-  if (key.size() > kKeyBytesMax) {
-    return Status::InvalidArgument("key of " + std::to_string(key.size()) + " bytes",
-                                   "keys have at most 1 MiB");
-  }
-  if (value.size() > kValueBytesMax) {
-    return Status::InvalidArgument("value of " + std::to_string(value.size()) + " bytes",
-                                   "values have at most 64 MiB");
-  }
-  return Status::OK();
-}
 
 Status CheckRange(const Comparator& comparator, const Slice& begin, const Slice& end) {
   for (const Slice& bound : {begin, end}) {
@@ -71,7 +60,7 @@ Status Writer::ReserveInLog(uint64_t bytes, const WriteOptions& options,
 
 Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice& key,
                         const Slice& value) {
-  DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
+  DLSM_RETURN_IF_ERROR(CheckEntrySizes(key, value));
   DLSM_RETURN_IF_ERROR(parts_.range->Check(key));
   const Shard& shard = ShardOf(key);
   const uint64_t bytes = key.size() + value.size();
@@ -170,7 +159,7 @@ Status Writer::Check(Batch* batch) const {
             "write it in several batches");
       }
     } else {
-      DLSM_RETURN_IF_ERROR(CheckEntry(key, value));
+      DLSM_RETURN_IF_ERROR(CheckEntrySizes(key, value));
       DLSM_RETURN_IF_ERROR(parts_.range->Check(key));
     }
     batch->only.only_deletes &= type != UpdateType::kPut;

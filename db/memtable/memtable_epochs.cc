@@ -15,7 +15,7 @@ void MemtableEpochs::Leave(EpochMap* shard) {
   std::erase(shards_, shard);
 }
 
-SequenceNumber MemtableEpochs::Switch(EpochMap* shard, Memtable* fresh) {
+SequenceNumber MemtableEpochs::Switch(EpochMap* shard, Memtable* fresh, SequenceNumber skipped_to) {
   port::MutexLock lock(mutex_);
   const auto now = static_cast<size_t>(current_);
   const auto next = static_cast<uint8_t>(now + 1);
@@ -24,7 +24,9 @@ SequenceNumber MemtableEpochs::Switch(EpochMap* shard, Memtable* fresh) {
     Memtable* const stays = each->memtables_[now].load(std::memory_order_relaxed);
     each->memtables_[next].store(each == shard ? fresh : stays, std::memory_order_release);
   }
-  ended_[now] = sequencer_.Switch();
+  // Writers may take numbers meanwhile: then as many more are skipped.
+  const SequenceNumber given = sequencer_.Now().next - 1;
+  ended_[now] = sequencer_.Switch(skipped_to > given ? skipped_to - given : 0);
   current_ = MemtableEpoch{next};
   return ended_[now];
 }

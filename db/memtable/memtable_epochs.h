@@ -56,8 +56,10 @@ class MemtableEpochs {
   void Leave(EpochMap* shard) LOCKS_EXCLUDED(mutex_);
 
   // From now on `fresh`, which readers find already, takes what is written to the shard. Returns
-  // the first sequence number that no longer belongs to the memtable before.
-  SequenceNumber Switch(EpochMap* shard, Memtable* fresh) LOCKS_EXCLUDED(mutex_);
+  // the first sequence number that no longer belongs to the memtable before. `fresh` gets only
+  // numbers above `skipped_to`, which is above all that were given; 0: none is skipped.
+  SequenceNumber Switch(EpochMap* shard, Memtable* fresh, SequenceNumber skipped_to = 0)
+      LOCKS_EXCLUDED(mutex_);
 
  private:
   Sequencer sequencer_;

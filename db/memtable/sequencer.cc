@@ -31,8 +31,9 @@ Sequencer::Write::~Write() {
   slot_.lower_bound.store(0, std::memory_order_release);
 }
 
-SequenceNumber Sequencer::Switch() {
-  return Split(word_.fetch_add(uint64_t{1} << kEpochShift, std::memory_order_seq_cst)).next;
+SequenceNumber Sequencer::Switch(SequenceNumber skipped) {
+  const uint64_t step = (uint64_t{1} << kEpochShift) + skipped;
+  return Split(word_.fetch_add(step, std::memory_order_seq_cst)).next;
 }
 
 // Single writes end within less than a microsecond, unless their thread was held up; a large batch

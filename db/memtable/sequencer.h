@@ -9,7 +9,8 @@
 //      with one fetch-add. The word it gets back also says which memtable owns them: whatever
 //      happens meanwhile, a later number never belongs to an older memtable.
 //   2. A switch adds one to the epoch: the numbers before belong to the old memtable, those after
-//      to the new one, which is already in its place (the caller sees to that).
+//      to the new one, which is already in its place (the caller sees to that). Numbers in between
+//      may be skipped, for entries that come in tables (Tree::SwitchForIngest).
 //   3. A write clears its slot after its last insert. So a sequence number is *settled* when no
 //      slot is at or below it: nothing at or below it is still to come.
 //   4. A batch of several entries also shows its range in its slot while it is incomplete. A reader
@@ -70,8 +71,9 @@ class Sequencer {
   };
   Position Now() const { return Split(word_.load(std::memory_order_seq_cst)); }
 
-  // Ends the current memtable's range; returns the first sequence number that is not its own.
-  SequenceNumber Switch();
+  // Ends the current memtable's range; returns the first sequence number that is not its own. From
+  // there on so many numbers belong to no memtable: the next one begins behind them.
+  SequenceNumber Switch(SequenceNumber skipped = 0);
 
   // Waits until everything at or below `sequence` has been inserted. Writers never block while
   // announced, so this takes as long as the slowest insert under way; of a batch, as all of its.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dLSM/write_batch.h"
 #include "db/test/test_database_testing.h"
 #include "db/test/watched_calls_testing.h"
 #include "port/mutex.h"

@@ -15,6 +15,7 @@
 #include "dLSM/options.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
+#include "db/test/map_source_testing.h"
 
 namespace dlsm {
 namespace {
@@ -97,7 +98,7 @@ class Game {
   }
 
   void Move() {
-    switch (data_.ConsumeIntegralInRange(0, 13)) {
+    switch (data_.ConsumeIntegralInRange(0, 14)) {
       case 0:
       case 1:
       case 2:
@@ -123,6 +124,8 @@ class Game {
         return Compact();
       case 12:
         return DeleteRange();
+      case 13:
+        return Ingest();
       default:
         return Reopen();
     }
@@ -133,6 +136,13 @@ class Game {
     std::string value = AnyValue();
     ExpectOk(db_->Put(WriteOptions(), key, value));
     model_[key] = std::move(value);
+  }
+  void Ingest() {
+    std::map<std::string, std::string> entries;
+    for (int i = data_.ConsumeIntegralInRange(0, 20); i > 0; --i) entries[AnyKey()] = AnyValue();
+    MapSource source(entries);
+    ExpectOk(db_->IngestSorted(&source, nullptr));
+    for (auto& [key, value] : entries) model_[key] = value;
   }
   void Delete() {
     const std::string key = AnyKey();

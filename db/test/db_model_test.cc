@@ -15,6 +15,7 @@
 #include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
 #include "dLSM/write_batch.h"
+#include "db/test/map_source_testing.h"
 #include "db/test/model_shapes_testing.h"
 #include "db/test/test_database_testing.h"
 #include "util/random.h"
@@ -103,8 +104,18 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
     });
   }
 
+  void Ingest() {
+    Model entries(InOrder{options_.comparator});
+    for (uint64_t i = random_.Uniform(60); i > 0; --i) entries[RandomKey()] = RandomValue();
+    MapSource source(entries);
+    ASSERT_OK(db_->IngestSorted(&source, nullptr));
+    for (const auto& [key, value] : entries) model_[key] = value;
+  }
+
   void Write() {
-    if (random_.OneIn(24)) {
+    if (random_.OneIn(150)) {
+      Ingest();
+    } else if (random_.OneIn(24)) {
       const auto [begin, end] = RandomRange();
       ASSERT_OK(db_->DeleteRange(WriteOptions(), begin, end));
       EraseRange(begin, end);

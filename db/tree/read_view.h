@@ -16,6 +16,11 @@ struct ReadView : std::enable_shared_from_this<ReadView> {
   std::shared_ptr<Memtable> active;
   std::vector<std::shared_ptr<Memtable>> immutables;  // Newest first.
   std::shared_ptr<const Version> version;
+  // The number of entries that are in tables, but not in the version yet (Tree::SwitchForIngest);
+  // 0: there are none. A read as of this number or a later one waits for the next view.
+  SequenceNumber awaits = 0;
+
+  bool Complete(SequenceNumber as_of) const { return awaits == 0 || as_of < awaits; }
 };
 
 using ReadViews = Succession<ReadView>;

@@ -166,8 +166,34 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
   // Before the switch: a write that gets its numbers afterwards may have taken its place in the log
   // long before, but is not complete yet.
   fresh->set_log_from(CompleteInLog());
-  SwitchLocked(std::move(fresh));
+  SwitchLocked(std::move(fresh), /*ingest_number=*/0, {});
   return SwitchResult::kSwitched;
+}
+
+// The memtable is switched though it may be empty: its end says where the tables belong.
+Status Tree::SwitchForIngest(SequenceNumber number, std::vector<TableRef> tables,
+                             uint64_t* memtable) {
+  port::MutexLock lock(mutex_);
+  std::shared_ptr<Memtable> fresh = NextMemtableLocked();
+  if (fresh == nullptr) return OutOfMemtableMemory("nothing was ingested");
+  fresh->set_log_from(CompleteInLog());
+  *memtable = active_->number();
+  SwitchLocked(std::move(fresh), number, std::move(tables));
+  return Status::OK();
+}
+
+bool Tree::WithdrawIngest(uint64_t memtable, std::vector<TableRef>* tables) {
+  // An install that is under way has taken them, or will not.
+  port::MutexLock installing(installing_);
+  port::MutexLock lock(mutex_);
+  const auto with = std::find_if(
+      immutables_.begin(), immutables_.end(),
+      [memtable](const Immutable& each) { return each.memtable->number() == memtable; });
+  if (with == immutables_.end()) return false;
+  *tables = std::exchange(with->ingested, {});
+  with->ingest_number = 0;
+  views_.Install(ViewLocked(active_, version_, /*flushed=*/0));
+  return true;
 }
 
 // It begins with a block of its arena and a filter, which are large.
@@ -182,13 +208,16 @@ std::shared_ptr<Memtable> Tree::NextMemtableLocked() const {
 
 // The order matters: the new memtable is in the readers' view and is found by its epoch, and then
 // the sequencer hands the epoch out. A thread that completes a write in it can read it back.
-void Tree::SwitchLocked(std::shared_ptr<Memtable> fresh) {
-  views_.Install(ViewLocked(fresh, version_, /*flushed=*/0));
+void Tree::SwitchLocked(std::shared_ptr<Memtable> fresh, SequenceNumber ingest_number,
+                        std::vector<TableRef> ingested) {
+  const std::shared_ptr<ReadView> view = ViewLocked(fresh, version_, /*flushed=*/0);
+  if (view->awaits == 0) view->awaits = ingest_number;
+  views_.Install(view);
   ++next_memtable_number_;
   const std::shared_ptr<Memtable> full = std::exchange(active_, std::move(fresh));
-  immutables_.push_back(Immutable{full, false, false, {}});
+  immutables_.push_back(Immutable{full, false, false, {}, ingest_number, std::move(ingested)});
   port::SyncPoint("switch: shown");
-  full->set_cut(epochs_->Switch(&by_epoch_, active_.get()));
+  full->set_cut(epochs_->Switch(&by_epoch_, active_.get(), ingest_number));
 }
 
 // What the keys of the memtable before had in common, the next ones are likely to have.
@@ -218,14 +247,16 @@ void Tree::ShowLocked(std::shared_ptr<const Version> version, size_t flushed) {
   immutables_.erase(immutables_.begin(), immutables_.begin() + static_cast<ptrdiff_t>(flushed));
 }
 
-std::shared_ptr<const ReadView> Tree::ViewLocked(const std::shared_ptr<Memtable>& active,
-                                                 const std::shared_ptr<const Version>& version,
-                                                 size_t flushed) const {
+std::shared_ptr<ReadView> Tree::ViewLocked(const std::shared_ptr<Memtable>& active,
+                                           const std::shared_ptr<const Version>& version,
+                                           size_t flushed) const {
   auto view = std::make_shared<ReadView>();
   view->active = active;
   if (active != active_) view->immutables.push_back(active_);
   for (size_t i = immutables_.size(); i > flushed; --i) {
     view->immutables.push_back(immutables_[i - 1].memtable);
+    const SequenceNumber number = immutables_[i - 1].ingest_number;
+    if (number != 0) view->awaits = number;  // The oldest comes last.
   }
   view->version = version;
   return view;
@@ -325,6 +356,8 @@ Status Tree::InstallFlushed() {
       std::vector<TableRef>& added = edit.levels[0].added;
       const std::vector<TableRef>& tables = immutables_[count].tables;
       added.insert(added.begin(), tables.begin(), tables.end());
+      const std::vector<TableRef>& ingested = immutables_[count].ingested;
+      added.insert(added.begin(), ingested.begin(), ingested.end());
       cut = immutables_[count].memtable->cut();
       flushed.push_back(immutables_[count].memtable);
     }

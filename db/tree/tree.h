@@ -4,6 +4,7 @@
 //   switch   the active memtable becomes the newest immutable one; a new one takes its place.
 //   flush    the oldest immutable memtables leave, their tables enter level 0, in one step. Flushes
 //            run side by side and end in any order; they are installed in the order of memtables.
+//   ingest   tables that were made elsewhere enter level 0 with the memtable that they follow.
 //   merge    some tables leave, others enter, in one step.
 // A change of the version first goes into the manifest, then becomes visible.
 //
@@ -131,6 +132,19 @@ class Tree {
   Status InstallFlush(const std::shared_ptr<Memtable>& memtable, std::vector<TableRef> tables)
       LOCKS_EXCLUDED(mutex_, installing_);
 
+  // Ingested tables: their entries, each of another key, all have `number`, which is above all
+  // numbers that were given. The active memtable is switched, and numbers go on behind `number`. So
+  // what the memtable and those before it have is older than the tables, and all that is written
+  // from now on is newer. *memtable is the number of that memtable: when it is flushed the tables
+  // are installed with it, in front of its own. Until then ReadView::awaits is set. Busy, and
+  // nothing has changed, if the process has no memory for the next memtable.
+  Status SwitchForIngest(SequenceNumber number, std::vector<TableRef> tables, uint64_t* memtable)
+      LOCKS_EXCLUDED(mutex_);
+  // Takes the tables back that were to be installed with this memtable. Returns false if they have
+  // been installed.
+  [[nodiscard]] bool WithdrawIngest(uint64_t memtable, std::vector<TableRef>* tables)
+      LOCKS_EXCLUDED(mutex_, installing_);
+
   // Makes the edit visible. On an error nothing has changed.
   Status InstallMerge(const VersionEdit& edit) LOCKS_EXCLUDED(mutex_, installing_);
 
@@ -181,20 +195,25 @@ class Tree {
     bool taken = false;
     bool flushed = false;
     std::vector<TableRef> tables;
+    // As SwitchForIngest() has it; 0: none.
+    SequenceNumber ingest_number = 0;
+    std::vector<TableRef> ingested;
   };
 
   // Returns null if the process has no memory for it.
   std::shared_ptr<Memtable> NextMemtableLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SwitchLocked(std::shared_ptr<Memtable> fresh) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // With ingested tables that are to be installed with the memtable before; none: number 0.
+  void SwitchLocked(std::shared_ptr<Memtable> fresh, SequenceNumber ingest_number,
+                    std::vector<TableRef> ingested) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes `version` the one that readers find; the `flushed` oldest immutable memtables are in it,
   // and leave the view.
   void ShowLocked(std::shared_ptr<const Version> version, size_t flushed)
       EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The view with this active memtable and this version, without the `flushed` oldest immutable
   // memtables. Where `active` is a new one, the present one is the newest of these.
-  std::shared_ptr<const ReadView> ViewLocked(const std::shared_ptr<Memtable>& active,
-                                             const std::shared_ptr<const Version>& version,
-                                             size_t flushed) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<ReadView> ViewLocked(const std::shared_ptr<Memtable>& active,
+                                       const std::shared_ptr<const Version>& version,
+                                       size_t flushed) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string GuessPrefixLocked() const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Immutable* FindLocked(const Memtable& memtable) EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // An install has failed that was to take the flushed memtables in, `failed` among them: all of

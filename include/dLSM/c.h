@@ -70,6 +70,13 @@ void dlsm_delete(dlsm_t* db, const dlsm_writeoptions_t* options, const char* key
 /* Of the keys in [begin, end). */
 void dlsm_delete_range(dlsm_t* db, const dlsm_writeoptions_t* options, const char* begin,
                        size_t beginlen, const char* end, size_t endlen, char** errptr);
+/* Loads a sorted stream, as DB::IngestSorted says. next(state, ...) moves to the next entry: it
+   returns 0 at the end, else 1, and the entry, which stays until the next call. Returns the number
+   of entries, 0 on error. */
+uint64_t dlsm_ingest_sorted(dlsm_t* db, void* state,
+                            uint8_t (*next)(void* state, const char** key, size_t* keylen,
+                                            const char** val, size_t* vallen),
+                            char** errptr);
 void dlsm_write(dlsm_t* db, const dlsm_writeoptions_t* options, dlsm_writebatch_t* batch,
                 char** errptr);
 
@@ -252,6 +259,7 @@ void dlsm_options_set_compaction_bandwidth(dlsm_options_t* options, uint64_t byt
 enum { dlsm_local_constraint = 0, dlsm_global_constraint = 1 };
 void dlsm_options_set_component_constraint(dlsm_options_t* options, int value);
 void dlsm_options_set_max_components(dlsm_options_t* options, int value);
+void dlsm_options_set_bulk_load(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_slow_down_writes(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_write_stall_timeout_ms(dlsm_options_t* options, uint64_t milliseconds);
 

@@ -39,6 +39,7 @@ inline constexpr size_t kGetPipelineDepthMax = 4096;
 class DB;
 class GetPipeline;
 class PinnableSlice;
+class SortedSource;
 class Statistics;
 class WriteBatch;
 
@@ -123,6 +124,19 @@ class DB {
   // MultiGet() and GetSnapshot() of all threads wait, a quarter of a microsecond for each entry;
   // who has millions of them writes several batches.
   virtual Status Write(const WriteOptions& options, WriteBatch* updates) = 0;
+  // Loads a sorted stream: its entries become tables without passing memtables and log. They may
+  // overlap what is there, and are newer than all that was written before they become visible: in
+  // each shard all of them at once, in all shards when the call returns. Then they are as safe as
+  // what was flushed. Streams that are ingested at the same time become visible in the order in
+  // which the calls began. Readers and writers go on meanwhile; in the end iterators, MultiGet()
+  // and GetSnapshot() wait for a flush of what was written last. Followers see the entries with the
+  // next publication. *entries, which may be null, gets their number.
+  //   InvalidArgument   a key is not behind the one before; a key or a value is too long; a key is
+  //                     another compute node's. The error names the entry.
+  //   Busy              the memory nodes have no room, or flushes and merges do not get on
+  // And the error of the source. Nothing is visible after an error, but where it says which shards
+  // have their entries.
+  virtual Status IngestSorted(SortedSource* source, uint64_t* entries) = 0;
 
   // NotFound if the key does not exist. What *value was before may be the key.
   virtual Status Get(const ReadOptions& options, const Slice& key, std::string* value) = 0;

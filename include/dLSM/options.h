@@ -302,6 +302,10 @@ struct Options {
   // kGlobal; 0: twice as many as the compaction style makes for where merges keep up. Never less
   // than those and one more.
   int max_components = 0;
+  // Neither level 0 nor components stop writers or slow them down: for a database that is filled
+  // before it is read. Merges go on beside that. Reads may become slow, and memory for what merges
+  // would have dropped stays taken, so what is written in the end takes as long to merge.
+  bool bulk_load = false;
   // When there are more runs (or tables in level 0) than expected, or most memtables wait to be
   // flushed, writers are slowed down in proportion to what is left, instead of being stopped.
   bool slow_down_writes = false;

@@ -87,6 +87,8 @@ enum class Ticker : uint32_t {
   kLogPersists,        // Calls by which the log got into files.
   kLogPersistedBytes,  // Of the log, that got there.
   kLogPersistMicros,   // That these calls took.
+  kIngests,            // Of DB::IngestSorted(), in each shard.
+  kIngestBytes,        // Images of their tables.
   kRetries,            // Flushes and merges that were tried again after a fault.
   kTickerCount,
 };

@@ -49,6 +49,9 @@ DEFINE_string(tls_ca_file, "", "PEM: TLS to memory nodes, known by certificates 
 DEFINE_string(tls_certificate_file, "", "PEM: what this client shows by TLS");
 DEFINE_string(tls_key_file, "", "PEM: its key");
 DEFINE_string(format, "tsv", "of entries on standard input and output: tsv or binary");
+DEFINE_bool(
+    sorted, false,
+    "load: the entries are in the order of keys, each key once; they become tables at once");
 DEFINE_string(key, "", "get, put, delete: the key, escaped as in tsv");
 DEFINE_string(value, "", "put: the value, escaped as in tsv");
 DEFINE_string(from, "", "scan: the first key, escaped as in tsv");
@@ -82,7 +85,8 @@ constexpr int kUsage = 2;
 constexpr const char* kUsageText =
     "dlsm_tool [flags] VERB[,VERB...]\n"
     "\n"
-    "  load     writes the entries on standard input into the database, made if it is missing\n"
+    "  load     writes the entries on standard input into the database, made if it is missing;\n"
+    "           with --sorted, entries in the order of keys become tables at once\n"
     "  dump     writes all entries to standard output, in key order\n"
     "  scan     the same for --from, --to and --limit\n"
     "  get      writes the value of --key\n"
@@ -202,6 +206,7 @@ Status OptionsFromFlags(ToolOptions* options) {
   DLSM_RETURN_IF_ERROR(KeysFromFile("compute_boundaries_file", FLAGS_compute_boundaries_file,
                                     &options->database.compute_boundaries));
   options->limit = FLAGS_limit;
+  options->sorted = FLAGS_sorted;
   if (!EntryFormatFromName(FLAGS_format, &options->format)) {
     return Status::InvalidArgument(
         fmt::format("--format={}: there are tsv and binary", FLAGS_format));

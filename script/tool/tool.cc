@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "dLSM/iterator.h"
+#include "dLSM/sorted_source.h"
 #include "dLSM/write_batch.h"
 #include "memory_node/store/directory.h"
 #include "port/thread_sanitizer.h"
@@ -109,6 +110,31 @@ Status WithContext(const Status& status, const std::string& context) {
                           fmt::format("{}: {}", context, status.message().ToStringView()));
 }
 
+// The entries of a stream.
+class ReaderSource final : public SortedSource {
+ public:
+  // `ledger`, which gets the entries, may be null. Both outlive the source.
+  ReaderSource(EntryReader* reader, Ledger* ledger) : reader_(reader), ledger_(ledger) {}
+
+  bool Next(Slice* key, Slice* value) override {
+    bool end = false;
+    status_ = reader_->Next(key, value, &end);
+    if (!status_.ok() || end) return false;
+    if (ledger_ != nullptr) ledger_->Put(*key, *value);
+    bytes_ += key->size() + value->size();
+    return true;
+  }
+  Status status() const override { return status_; }
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  EntryReader* const reader_;
+  Ledger* const ledger_;
+  Status status_;
+  uint64_t bytes_ = 0;
+};
+
 // An open would make the directory.
 Status CheckIsThere(const std::string& directory) {
   if (directory.empty() || Directory::IsAt(directory)) return Status::OK();
@@ -148,6 +174,9 @@ Status CheckVerbs(const std::vector<Verb>& verbs, const ToolOptions& options) {
     return Status::InvalidArgument("split-points needs --shards=N, at least 2");
   }
   const bool bounded = options.from.has_value() || options.to.has_value() || options.limit != 0;
+  if (options.sorted && !Has(verbs, Verb::kLoad)) {
+    return Status::InvalidArgument("--sorted is for load only");
+  }
   if (bounded && !Has(verbs, Verb::kScan)) {
     return Status::InvalidArgument("--from, --to and --limit are for scan only");
   }
@@ -177,7 +206,7 @@ Status Tool::RunAll(const std::vector<Verb>& verbs) {
 Status Tool::RunOne(Verb verb) {
   switch (verb) {
     case Verb::kLoad:
-      return Load();
+      return options_.sorted ? LoadSorted() : Load();
     case Verb::kDump:
       return Dump();
     case Verb::kGet:
@@ -229,6 +258,18 @@ Status Tool::CloseDatabase() {
   const Status status = db_->Close();
   db_.reset();
   return status;
+}
+
+Status Tool::LoadSorted() {
+  const auto start = std::chrono::steady_clock::now();
+  const auto reader = NewEntryReader(options_.format, in_);
+  ReaderSource source(reader.get(), keeps_ledger_ ? &ledger_ : nullptr);
+  uint64_t entries = 0;
+  DLSM_RETURN_IF_ERROR(db_->IngestSorted(&source, &entries));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  *messages_ << fmt::format("load: {} sorted entries, {:.1f} MB in {:.2f} s\n", entries,
+                            static_cast<double>(source.bytes()) / 1e6, seconds.count());
+  return Status::OK();
 }
 
 // Entries are read and written side by side: while one piece is written, the next one is read. Each
