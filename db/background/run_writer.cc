@@ -47,7 +47,7 @@ Status RunWriter::FinishTable(const Slice* next) {
 }
 
 Status RunWriter::StartTable(const Slice& internal_key, const Slice& value) {
-  // What is left of a reserve is small pieces, and deletions must fit into them.
+  // The rest of a reserve is small pieces, and deletions must fit into them.
   const uint64_t least =
       LoneRecordImageBound(store_.table_options(), internal_key.size(), value.size());
   // Where the memory node has no piece for all, several smaller tables do.

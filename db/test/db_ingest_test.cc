@@ -268,8 +268,8 @@ TEST_F(IngestTest, TakesWhatAnIteratorHas) {
   CloseAndDestroy(&copy, options_, copy_name);
 }
 
-// Writers, readers and ingests side by side: a reader that sees one entry of an ingest sees all, and
-// one that sees a write that came after it sees the ingest.
+// Writers, readers and ingests side by side: a reader that sees one entry of an ingest sees all,
+// and one that sees a write that came after it sees the ingest.
 TEST_F(IngestTest, IsSeenAsAWholeByReadersBesideIt) {
   constexpr int kRounds = 30;
   constexpr int kKeys = 200;
