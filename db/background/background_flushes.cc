@@ -164,6 +164,7 @@ Status Background::Ingest(SequenceNumber number, std::vector<TableRef> tables, u
   const auto began = Clock::now();
   TablesOnTrial trial(&tables);
   DLSM_RETURN_IF_ERROR(AwaitFlush(began));
+  port::SyncPoint("ingest: to be switched");
   const CallerWork::Turn turn(callers_, CallerWork::Turn::Kind::kFlush);
   uint64_t memtable = 0;
   DLSM_RETURN_IF_ERROR(gate_keeper_.SwitchForIngest(number, tables, &memtable));

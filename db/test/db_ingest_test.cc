@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -317,6 +318,49 @@ TEST_F(IngestTest, IsSeenAsAWholeByReadersBesideIt) {
   writer.join();
   reader.join();
   EXPECT_EQ(Get(Key(7)), std::to_string(kRounds));
+}
+
+// What the hook does at its places, for tests of what comes between two steps of an ingest.
+DB* hooked_db = nullptr;
+std::unique_ptr<std::thread> hooked_reader;
+Entries hooked_seen;
+
+Entries AllAsOfNow(DB* db) {
+  const std::unique_ptr<Iterator> iterator(db->NewIterator(ReadOptions()));
+  Entries all;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    all[iterator->key().ToString()] = iterator->value().ToString();
+  }
+  return all;
+}
+
+void WriteAndReadBetweenSteps(const char* place) {
+  const std::string at = place;
+  if (at == "ingest: to be switched") {
+    ASSERT_OK(hooked_db->Put(WriteOptions(), "b", "before"));
+  } else if (at == "ingest: switched") {
+    ASSERT_OK(hooked_db->Put(WriteOptions(), "c", "after"));
+    hooked_reader = std::make_unique<std::thread>([] { hooked_seen = AllAsOfNow(hooked_db); });
+    // Long enough for a reader that does not wait to have read.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+TEST_F(IngestTest, HasItsPlaceAmongTheWritesBesideIt) {
+  hooked_db = db_.get();
+  port::SyncPointHookOfProcess() = WriteAndReadBetweenSteps;
+  Ingest({{"a", "ingest"}, {"b", "ingest"}, {"c", "ingest"}});
+  port::SyncPointHookOfProcess() = nullptr;
+  ASSERT_NE(hooked_reader, nullptr);
+  hooked_reader->join();
+  hooked_reader.reset();
+  const Entries expected = {{"a", "ingest"}, {"b", "ingest"}, {"c", "after"}};
+  EXPECT_EQ(hooked_seen, expected) << "the write that comes after it, but not the ingest";
+  EXPECT_EQ(All(), expected);
+  EXPECT_EQ(Get("b"), "ingest");
+  EXPECT_EQ(Get("c"), "after");
+  ASSERT_OK(db_->CompactRange(nullptr, nullptr));
+  EXPECT_EQ(All(), expected);
 }
 
 TEST_F(IngestTest, StreamsOfSeveralThreadsAreAllThere) {
