@@ -181,6 +181,13 @@ if(TARGET db_bench AND NOT DLSM_SANITIZE)
   set_tests_properties(compare.quick PROPERTIES LABELS peers TIMEOUT 300)
 endif()
 
+# Packages, in a bare Debian. Only if asked for (script/test --only=packages): it takes some minutes, most of them
+# for a second build and for what apt fetches.
+if(NOT DLSM_SANITIZE)
+  add_test(NAME packages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/package-test --build)
+  set_tests_properties(packages PROPERTIES LABELS packages TIMEOUT 1800 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+endif()
+
 # Checks that need no compiler.
 function(dlsm_static_check name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
