@@ -152,12 +152,13 @@ if(DLSM_PYTHON_ROOT)
   endforeach()
 endif()
 
-# A libleveldb whose databases are dLSM's, where this tree has one.
+# A libleveldb whose databases are dLSM's, where this tree has one. It has all of dLSM, so it needs no other package.
 if(TARGET leveldb_compat)
+  add_custom_command(TARGET leveldb_compat_static POST_BUILD
+                     COMMAND ${CMAKE_STRIP} --strip-debug $<TARGET_FILE:leveldb_compat_static>)
   dlsm_package(leveldb-compat leveldb-compat libs "LevelDB's library on an ordered key-value store"
                "${about}\n\nPrograms that use LevelDB's library run on dLSM with this one in its place. It
-lies in a folder of its own, so Debian's libleveldb stays as it is."
-               "${library_package} (= ${package_version})")
+lies in a folder of its own, so Debian's libleveldb stays as it is.")
 endif()
 
 get_property(made GLOBAL PROPERTY DLSM_PACKAGE_FILES)

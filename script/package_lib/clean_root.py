@@ -131,10 +131,10 @@ class CleanRoot:
         return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root",
                 "DEBIAN_FRONTEND": "noninteractive"}
 
-    def run(self, *command, user=None, alone=False, stdin=None):
+    def run(self, *command, user=None, alone=False, seconds=600):
         """The command's output, without the end of the line."""
-        done = subprocess.run(self.words(command, user, alone), input=stdin or "", capture_output=True, text=True,
-                              check=False, env=self.environment(), timeout=600)
+        done = subprocess.run(self.words(command, user, alone), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False, env=self.environment(), timeout=seconds)
         if done.returncode != 0:
             raise Failed(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return done.stdout.rstrip("\n")
