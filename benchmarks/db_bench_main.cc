@@ -57,6 +57,7 @@
 #include "util/config_flag.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
+#include "util/program_version.h"
 
 DEFINE_bool(histogram, false, "Print more percentiles");
 DEFINE_bool(
@@ -206,8 +207,8 @@ Status RunAll() {
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   gflags::SetUsageMessage("db_bench [--benchmarks=fillrandom,readrandom,...] [flags]");
-  gflags::SetVersionString(fmt::format("{}.{}", dlsm::kMajorVersion, dlsm::kMinorVersion));
   // To write where nobody reads is an error like others: a scratch folder is removed after it, too.
   std::signal(SIGPIPE, SIG_IGN);
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);

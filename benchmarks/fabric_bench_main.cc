@@ -15,6 +15,7 @@
 #include "util/fabric/fabric.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
+#include "util/program_version.h"
 #include "util/rpc/node_connection.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
@@ -155,6 +156,7 @@ Status Run() {
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   gflags::SetUsageMessage("fabric_bench [flags]: latency and bandwidth of one-sided reads");
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
   if (status.ok()) {

@@ -26,6 +26,7 @@
 #include "port/clock.h"
 #include "util/deadline.h"
 #include "util/file_descriptor.h"
+#include "util/program_version.h"
 #include "util/random.h"
 #include "util/rpc/channel/rpc.h"
 #include "util/rpc/messages/messages.h"
@@ -185,6 +186,7 @@ Status Run() {
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   gflags::SetUsageMessage("idle_bench [flags]");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   const dlsm::Status status = dlsm::Run();

@@ -33,6 +33,7 @@
 #include "util/fabric/tls/tcp_socket.h"
 #include "util/file_descriptor.h"
 #include "util/memory/huge_memory.h"
+#include "util/program_version.h"
 #include "util/random.h"
 #include "util/rpc/auth/socket.h"
 #include "util/status_macros.h"
@@ -272,6 +273,7 @@ BENCHMARK(HandOver)->UseRealTime();
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

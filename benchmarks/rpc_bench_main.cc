@@ -23,6 +23,7 @@
 #include "benchmarks/tls_flags.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
+#include "util/program_version.h"
 #include "util/rpc/node_connection.h"
 #include "util/rpc/rpc_client.h"
 #include "util/rpc/rpc_server.h"
@@ -215,6 +216,7 @@ Status MeasureAll() {
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   gflags::SetUsageMessage("measures calls to a memory node over tcp, verbs and ring");
   dlsm::Status status = dlsm::CheckFlagsAreKnown(argc, argv);
   if (status.ok()) {

@@ -21,6 +21,7 @@
 #include "table/table_builder.h"
 #include "util/file_descriptor.h"
 #include "util/out_of_memory.h"
+#include "util/program_version.h"
 #include "util/random.h"
 
 namespace dlsm {
@@ -223,6 +224,7 @@ BENCHMARK(MergeRuns)
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

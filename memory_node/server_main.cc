@@ -28,9 +28,14 @@
 #include "util/log.h"
 #include "util/metrics/metrics_endpoint.h"
 #include "util/out_of_memory.h"
+#include "util/program_version.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
+// The three arguments as flags: a --flagfile has flags only.
+DEFINE_int32(port, 19843, "TCPIPPORT, where there are no arguments");
+DEFINE_string(memory_gb, "", "MEMORYSIZE; given, there are no arguments");
+DEFINE_int32(node_id, 1, "NODEID, where there are no arguments");
 DEFINE_string(bind, "127.0.0.1", "numeric address to listen on");
 DEFINE_bool(insecure, false, "allow --bind to other machines without --secret_file");
 DEFINE_string(secret_file, "", "file with the cluster's secret; readable by its owner only");
@@ -89,6 +94,7 @@ constexpr int kExitUsage = 2;
 
 constexpr const char* kUsage =
     "Server TCPIPPORT MEMORYSIZE NODEID [flags]\n"
+    "Server --memory_gb=MEMORYSIZE [--port=TCPIPPORT] [--node_id=NODEID] [flags]\n"
     "  TCPIPPORT   the port to listen on, 1 to 65535; 0: any free one\n"
     "  MEMORYSIZE  memory to offer, in GB; may be a fraction, such as 0.5\n"
     "  NODEID      the number of this memory node in its cluster\n"
@@ -117,24 +123,35 @@ bool ParseGigabytes(const char* text, uint64_t* bytes) {
   return true;
 }
 
-Status ParsePositional(int count, char** arguments, NodeServerOptions* options) {
-  if (count != 4) return Status::InvalidArgument("three arguments are needed");
+Status ParseNode(const std::string& tcp_port, const std::string& memory, const std::string& id,
+                 NodeServerOptions* options) {
   uint64_t port = 0;
   uint64_t node = 0;
-  if (!ParseUnsigned(arguments[1], std::numeric_limits<uint16_t>::max(), &port)) {
-    return Status::InvalidArgument(fmt::format("TCPIPPORT '{}' is no port", arguments[1]));
+  if (!ParseUnsigned(tcp_port.c_str(), std::numeric_limits<uint16_t>::max(), &port)) {
+    return Status::InvalidArgument(fmt::format("TCPIPPORT '{}' is no port", tcp_port));
   }
-  if (!ParseGigabytes(arguments[2], &options->bytes)) {
+  if (!ParseGigabytes(memory.c_str(), &options->bytes)) {
     return Status::InvalidArgument(
         fmt::format("MEMORYSIZE '{}' must be a number of GB: at least a page, at most {:.0f}",
-                    arguments[2], kGigabytesMax));
+                    memory, kGigabytesMax));
   }
-  if (!ParseUnsigned(arguments[3], std::numeric_limits<uint32_t>::max(), &node)) {
-    return Status::InvalidArgument(fmt::format("NODEID '{}' is no node number", arguments[3]));
+  if (!ParseUnsigned(id.c_str(), std::numeric_limits<uint32_t>::max(), &node)) {
+    return Status::InvalidArgument(fmt::format("NODEID '{}' is no node number", id));
   }
   options->port = static_cast<uint16_t>(port);
   options->node.node = NodeId{static_cast<uint32_t>(node)};
   return Status::OK();
+}
+
+// Three arguments, or flags in their place.
+Status ParseNode(int count, char** arguments, NodeServerOptions* options) {
+  if (FLAGS_memory_gb.empty()) {
+    if (count != 4) return Status::InvalidArgument("three arguments are needed");
+    return ParseNode(arguments[1], arguments[2], arguments[3], options);
+  }
+  if (count != 1) return Status::InvalidArgument("there are arguments besides --memory_gb");
+  return ParseNode(std::to_string(FLAGS_port), FLAGS_memory_gb, std::to_string(FLAGS_node_id),
+                   options);
 }
 
 Status CheckRange(const char* flag, int value, int min, int max) {
@@ -320,7 +337,7 @@ int Fail(const Status& status, int code) {
 
 int Run(int count, char** arguments) {
   NodeServerOptions options;
-  Status status = ParsePositional(count, arguments, &options);
+  Status status = ParseNode(count, arguments, &options);
   if (status.ok()) status = ParseFlags(&options);
   if (!status.ok()) return Fail(status, kExitUsage);
 
@@ -350,9 +367,9 @@ int Run(int count, char** arguments) {
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   signal(SIGPIPE, SIG_IGN);
   gflags::SetUsageMessage(dlsm::kUsage);
-  gflags::SetVersionString(fmt::format("{}.{}", dlsm::kMajorVersion, dlsm::kMinorVersion));
   const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv);
   if (!known.ok()) return dlsm::Fail(known, dlsm::kExitUsage);
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -82,6 +83,20 @@ TEST_F(ServerMainTest, TakesItsMemoryAtTheStart) {
       EXPECT_LT(taken, kBytes / 2);
     }
   }
+}
+
+// Fails if the arguments cannot be given as flags, in a file of flags too, as a service gives them.
+TEST_F(ServerMainTest, TakesItsArgumentsFromAFileOfFlags) {
+  const std::string path = testing::TempDir() + fmt::format("/server-{}.flags", getpid());
+  std::ofstream(path) << "# As installed.\n--port=0\n--memory_gb=0.0625\n--node_id=7\n";
+  ServerProcess process({"--flagfile=" + path});
+  EXPECT_THAT(process.LineWith("ready"), HasSubstr("dLSM memory node 7 ready on 127.0.0.1:"));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.ExitCode(), 0);
+  std::remove(path.c_str());
+  ExpectFailure({"--memory_gb=1", "0", "1", "1"}, 2, "arguments besides --memory_gb");
+  ExpectFailure({"--memory_gb=1", "--port=-1"}, 2, "'-1' is no port");
+  ExpectFailure({"--memory_gb=none"}, 2, "MEMORYSIZE 'none'");
 }
 
 TEST_F(ServerMainTest, PortInUse) {

@@ -181,6 +181,13 @@ if(TARGET db_bench AND NOT DLSM_SANITIZE)
   set_tests_properties(compare.quick PROPERTIES LABELS peers TIMEOUT 300)
 endif()
 
+# Packages, in a bare Debian. Only if asked for (script/test --only=packages): it takes some minutes, most of them
+# for a second build and for what apt fetches.
+if(NOT DLSM_SANITIZE)
+  add_test(NAME packages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/package-test --build)
+  set_tests_properties(packages PROPERTIES LABELS packages TIMEOUT 1800 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+endif()
+
 # Checks that need no compiler.
 function(dlsm_static_check name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
@@ -194,6 +201,8 @@ dlsm_static_check(descriptors script/check-descriptors)
 dlsm_static_check(descriptors.self_test script/check-descriptors --self-test)
 dlsm_static_check(tree script/check-tree)
 dlsm_static_check(tree.self_test script/check-tree --self-test)
+dlsm_static_check(version script/check-version)
+dlsm_static_check(version.self_test script/check-version --self-test)
 dlsm_static_check(format script/check-format)
 dlsm_static_check(shell script/check-shell)
 dlsm_static_check(cluster.arguments script/cluster_test.py)

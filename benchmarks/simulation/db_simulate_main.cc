@@ -32,6 +32,7 @@
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
 #include "util/log.h"
+#include "util/program_version.h"
 
 DEFINE_uint64(seed, 1, "the first seed");
 DEFINE_uint64(seeds, 1, "how many seeds to run, one after the other");
@@ -271,6 +272,7 @@ void StayOnOneProcessor() {
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   dlsm::simulation::FixAddresses(argv);
   gflags::SetUsageMessage("a simulated cluster, seed by seed");
   if (const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv); !known.ok()) {

@@ -31,6 +31,7 @@
 #include "dLSM/db.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
+#include "util/program_version.h"
 #include "util/random.h"
 #include "util/status_macros.h"
 
@@ -550,6 +551,7 @@ int Main(const std::string& program) {
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   gflags::SetUsageMessage("random operations, faults and crashes against a model");
   if (const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv); !known.ok()) {
     std::fprintf(stderr, "db_stress: %s\n", known.ToString().c_str());

@@ -374,5 +374,7 @@ void dlsm_free(void* pointer) { Free(pointer); }
 
 int dlsm_major_version(void) { return dlsm::kMajorVersion; }
 int dlsm_minor_version(void) { return dlsm::kMinorVersion; }
+int dlsm_patch_version(void) { return dlsm::kPatchVersion; }
+const char* dlsm_version(void) { return dlsm::VersionString(); }
 
 }  // extern "C"

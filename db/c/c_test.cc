@@ -284,8 +284,9 @@ TEST_F(CTest, FollowsWhatIsPublished) {
 }
 
 TEST(CVersionTest, HasAVersion) {
-  EXPECT_EQ(dlsm_major_version(), 0);
-  EXPECT_GE(dlsm_minor_version(), 1);
+  EXPECT_EQ(dlsm_version(), std::to_string(dlsm_major_version()) + "." +
+                                std::to_string(dlsm_minor_version()) + "." +
+                                std::to_string(dlsm_patch_version()));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "dLSM/cache.h"
+#include "dLSM/version.h"
 #include "db/handle/db_impl.h"
 #include "db/handle/guards_property.h"
 #include "db/handle/placement_property.h"
@@ -71,6 +72,8 @@ bool Properties::Get(const Slice& property, std::string* value) const {
   }
   if (name == "dlsm.stats") {
     *value = Stats();
+  } else if (name == "dlsm.version") {
+    *value = VersionString();
   } else if (name == "dlsm.levels" || name == "dlsm.sstables") {
     *value = Levels();
   } else if (name == "dlsm.components") {

@@ -22,6 +22,7 @@
 #include "util/known_flags.h"
 #include "util/log.h"
 #include "util/metrics/metrics_endpoint.h"
+#include "util/program_version.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
@@ -218,6 +219,7 @@ int Run(const sigset_t& signals) {
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   signal(SIGPIPE, SIG_IGN);
   gflags::SetUsageMessage("dlsm_serve [--port=6379] [--data_dir=DIR | --memory_nodes=HOST:PORT]");
   const dlsm::Status known = dlsm::CheckFlagsAreKnown(argc, argv);

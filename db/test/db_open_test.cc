@@ -260,6 +260,7 @@ TEST_F(OpenTest, PropertiesAreAnswered) {
   ASSERT_OK(db->WaitForBackgroundWork());
   std::string value;
   for (const char* name : {"dlsm.stats",
+                           "dlsm.version",
                            "dlsm.levels",
                            "dlsm.sstables",
                            "dlsm.wire",

@@ -319,6 +319,9 @@ void dlsm_free(void* pointer);
 
 int dlsm_major_version(void);
 int dlsm_minor_version(void);
+int dlsm_patch_version(void);
+/* Such as "0.1.0": of the library that the process runs with. The text is never freed. */
+const char* dlsm_version(void);
 
 #ifdef __cplusplus
 }

@@ -24,11 +24,9 @@
 #include "dLSM/options.h"
 #include "dLSM/slice.h"
 #include "dLSM/status.h"
+#include "dLSM/version.h"  // IWYU pragma: export
 
 namespace dlsm {
-
-inline constexpr int kMajorVersion = 0;
-inline constexpr int kMinorVersion = 1;
 
 // Values of up to 64 MiB work, with keys of up to 1 MiB.
 inline constexpr size_t kValueBytesMax = size_t{64} << 20;

@@ -25,6 +25,7 @@
 #include "util/fabric/fabric.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
+#include "util/program_version.h"
 #include "util/secret_file.h"
 #include "util/status_macros.h"
 
@@ -339,7 +340,6 @@ int NodesMain() {
 
 int Main(int argc, char** argv) {
   gflags::SetUsageMessage(kUsageText);
-  gflags::SetVersionString(fmt::format("{}.{}", kMajorVersion, kMinorVersion));
   if (const Status known = CheckFlagsAreKnown(argc, argv); !known.ok()) {
     std::cerr << "dlsm_tool: " << known.ToString() << "\n";
     return kUsage;
@@ -377,5 +377,6 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   dlsm::OccupyStandardDescriptors();
+  if (dlsm::PrintedVersion(argc, argv)) return 0;
   return dlsm::tool::Main(argc, argv);
 }
