@@ -22,6 +22,7 @@
 #include "script/tool/split_points.h"
 #include "script/tool/tool.h"
 #include "util/config_flag.h"
+#include "util/escape.h"
 #include "util/fabric/fabric.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"

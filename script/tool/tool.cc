@@ -20,6 +20,7 @@
 #include "memory_node/store/directory.h"
 #include "port/thread_sanitizer.h"
 #include "script/tool/split_points.h"
+#include "util/escape.h"
 #include "util/status_macros.h"
 
 namespace dlsm::tool {
