@@ -21,8 +21,8 @@ namespace dlsm {
 namespace {
 
 // An iterator keeps all tables of its moment at the memory nodes, also those that merges have
-// replaced since. So after so many bytes the copy goes on with another one of the same snapshot.
-constexpr uint64_t kBytesPerIterator = uint64_t{256} << 20;
+// replaced since. So after so many blocks the copy goes on with another one of the same snapshot.
+constexpr uint64_t kBlocksPerIterator = 64;
 
 // Of a snapshot that this call has taken.
 class OwnSnapshot {
@@ -110,7 +110,7 @@ class BlockWriter {
   BackupFooter footer_;
 };
 
-// Goes on behind *last, or from the first key if there is none yet, for kBytesPerIterator bytes.
+// Goes on behind *last, or from the first key if there is none yet, for kBlocksPerIterator.
 Status CopyPart(DB* db, const ReadOptions& read, BlockWriter* to, bool* begun, std::string* last,
                 bool* end) {
   const std::unique_ptr<Iterator> it(db->NewIterator(read));
@@ -121,11 +121,11 @@ Status CopyPart(DB* db, const ReadOptions& read, BlockWriter* to, bool* begun, s
     it->SeekToFirst();
     *begun = true;
   }
-  for (uint64_t bytes = 0; it->Valid(); it->Next()) {
+  const uint64_t blocks_max = to->footer().blocks + kBlocksPerIterator;
+  for (; it->Valid(); it->Next()) {
     const Slice key = it->key();
     DLSM_RETURN_IF_ERROR(to->Add(key, it->value()));
-    bytes += key.size() + it->value().size();
-    if (bytes < kBytesPerIterator) continue;
+    if (to->footer().blocks < blocks_max) continue;
     last->assign(key.data(), key.size());
     return Status::OK();
   }

@@ -110,14 +110,13 @@ Status WithContext(const Status& status, const std::string& context) {
                           fmt::format("{}: {}", context, status.message().ToStringView()));
 }
 
-// An open would make the directory.
+}  // namespace
+
 Status CheckIsThere(const std::string& directory) {
   if (directory.empty() || Directory::IsAt(directory)) return Status::OK();
   return Status::NotFound(fmt::format("--data_dir={} has no databases", directory),
                           "name a directory that a memory node has made, or begin with load");
 }
-
-}  // namespace
 
 Status ParseVerbs(const std::string& list, std::vector<Verb>* verbs) {
   verbs->clear();
