@@ -21,7 +21,7 @@ DEFINE_string(benchmarks,
               "verify,compact,readrandom,readseq,deleterandom",
               "Workloads to run, in this order, separated by commas; each may have settings of "
               "its own in the place of flags: NAME:threads=2:reads=1000, also writes, batch_size, "
-              "readwritepercent and seek_nexts");
+              "readwritepercent, seek_nexts and index_records");
 DEFINE_bool(use_existing_db, false,
             "Open the database that is there, and leave it; fill workloads "
             "are skipped");
@@ -42,6 +42,7 @@ DEFINE_uint64(batch_size, 0,
               "1000");
 DEFINE_uint32(readwritepercent, 90, "Reads of a hundred operations of readrandomwriterandom");
 DEFINE_uint64(seek_nexts, 0, "Steps after each seek of seekrandom");
+DEFINE_uint64(index_records, 10, "Records that a query of indexquery finds, on average");
 DEFINE_string(distribution, "uniform",
               "Of the keys of all but the fill workloads: uniform, zipfian "
               "or latest");
@@ -106,6 +107,7 @@ Status CheckRanges() {
       CheckRange<uint64_t>("value_size", FLAGS_value_size, 0, kValueBytesMax),
       CheckRange<double>("compression_ratio", FLAGS_compression_ratio, 0.01, 1),
       CheckRange<uint64_t>("batch_size", FLAGS_batch_size, 0, 1'000'000),
+      CheckRange<uint64_t>("index_records", FLAGS_index_records, 1, uint64_t{1} << 40),
       CheckRange<uint32_t>("readwritepercent", FLAGS_readwritepercent, 0, 100),
       CheckRange<double>("zipf_theta", FLAGS_zipf_theta, 0.01, 10),
   });
@@ -152,6 +154,7 @@ Status MakeBenchOptions(BenchOptions* options) {
   options->batch_size = FLAGS_batch_size;
   options->read_percent = FLAGS_readwritepercent;
   options->seek_nexts = FLAGS_seek_nexts;
+  options->index_records = FLAGS_index_records;
   options->distribution = static_cast<Distribution>(distribution);
   options->zipf_theta = FLAGS_zipf_theta;
   options->seed = FLAGS_seed;

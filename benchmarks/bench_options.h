@@ -27,6 +27,7 @@ struct BenchOptions {
   uint64_t batch_size = 0;  // 0: what is usual for the workload.
   uint32_t read_percent = 90;
   uint64_t seek_nexts = 0;
+  uint64_t index_records = 10;  // Of a query of indexquery, on average.
   Distribution distribution = Distribution::kUniform;
   double zipf_theta = 0.99;
   uint64_t seed = 301;

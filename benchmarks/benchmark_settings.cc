@@ -37,6 +37,8 @@ constexpr Setting kSettings[] = {
      }},
     {"seek_nexts", 0, kCountMax,
      [](uint64_t value, BenchOptions* options) { options->seek_nexts = value; }},
+    {"index_records", 1, kCountMax,
+     [](uint64_t value, BenchOptions* options) { options->index_records = value; }},
 };
 
 std::string WorkloadNames() {

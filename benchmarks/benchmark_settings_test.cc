@@ -24,7 +24,8 @@ TEST(BenchmarkSettingsTest, SettingsTakeThePlaceOfFlags) {
   EXPECT_EQ(benchmark.options.threads, 7u);
 
   const std::string text =
-      "readrandom:threads=50:reads=20:writes=30:batch_size=40:readwritepercent=0:seek_nexts=60";
+      "readrandom:threads=50:reads=20:writes=30:batch_size=40:readwritepercent=0:seek_nexts=60:"
+      "index_records=70";
   ASSERT_TRUE(ParseBenchmark(text, defaults, &benchmark).ok());
   EXPECT_EQ(benchmark.name, text);
   EXPECT_EQ(benchmark.workload, FindWorkload("readrandom"));
@@ -34,6 +35,7 @@ TEST(BenchmarkSettingsTest, SettingsTakeThePlaceOfFlags) {
   EXPECT_EQ(benchmark.options.batch_size, 40u);
   EXPECT_EQ(benchmark.options.read_percent, 0u);
   EXPECT_EQ(benchmark.options.seek_nexts, 60u);
+  EXPECT_EQ(benchmark.options.index_records, 70u);
   EXPECT_EQ(benchmark.options.num, 12345u);
 }
 

@@ -16,6 +16,8 @@
 //   readseq                iterate from the first key (latencies: of 16 entries each)
 //   readreverse            iterate from the last key down
 //   seekrandom             new iterator, seek to a random key, --seek_nexts steps
+//   indexquery             with --secondary_index: records by ranges of index keys,
+//                          --index_records of them each
 //   readrandomwriterandom  get or put random keys, --readwritepercent of them gets
 //   readwhilewriting       readrandom, while one more thread overwrites
 //   deleteseq              delete all keys in order; shared out

@@ -83,6 +83,7 @@ struct EngineOptions {
   uint64_t log_bytes_max = 0;            // dlsm; 0: by the memtables.
   uint64_t log_sync_interval_ms = 1000;  // dlsm.
   bool follow = false;                   // dlsm: read what another process publishes.
+  size_t secondary_index = 0;            // dlsm: none, eager or lazy.
   int metrics_port = 0;                  // dlsm: for Prometheus; 0: none.
   uint64_t simulated_rtt_ns = 0;
   double simulated_gbit_per_second = 0;
@@ -140,6 +141,15 @@ class Session {
                           std::vector<std::optional<Slice>>* values) = 0;
   // Gets that overlap; null: the store has nothing like it.
   virtual std::unique_ptr<GetPipeline> NewGetPipeline(size_t /*depth*/) { return nullptr; }
+  // The values of the records whose index keys are in [begin, end).
+  virtual Status QueryIndex(const Slice& begin, const Slice& end,
+                            std::vector<std::string>* values) {
+    static_cast<void>(begin);
+    static_cast<void>(end);
+    static_cast<void>(values);
+    return Status::NotSupported("this store has no secondary index",
+                                "use --engine=dlsm with --secondary_index=eager or lazy");
+  }
   virtual Status status() const = 0;
 
   // A new view of the present. The session owns the cursor; at most one at a time, and it is gone

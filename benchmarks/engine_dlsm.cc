@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "benchmarks/bench_index.h"
 #include "benchmarks/engine.h"
 #include "dLSM/cache.h"
 #include "dLSM/db.h"
@@ -66,11 +67,18 @@ class DlsmCursor : public Cursor {
 
 class DlsmSession : public Session {
  public:
-  DlsmSession(DB& db, const ReadOptions& read) : db_(db), read_(read), cursor_(db, read) {}
+  // `indexed` may be null.
+  DlsmSession(DB& db, IndexedDB* indexed, const ReadOptions& read)
+      : db_(db), indexed_(indexed), read_(read), cursor_(db, read) {}
 
-  Status Put(const Slice& key, const Slice& value) override { return db_.Put(write_, key, value); }
-  Status Delete(const Slice& key) override { return db_.Delete(write_, key); }
+  Status Put(const Slice& key, const Slice& value) override {
+    return indexed_ == nullptr ? db_.Put(write_, key, value) : indexed_->Put(write_, key, value);
+  }
+  Status Delete(const Slice& key) override {
+    return indexed_ == nullptr ? db_.Delete(write_, key) : indexed_->Delete(write_, key);
+  }
   Status DeleteRange(const Slice& begin, const Slice& end) override {
+    if (indexed_ != nullptr) return Session::DeleteRange(begin, end);
     return db_.DeleteRange(write_, begin, end);
   }
   Status BulkLoad(SortedSource* source) override {
@@ -79,7 +87,8 @@ class DlsmSession : public Session {
   void BatchPut(const Slice& key, const Slice& value) override { batch_.Put(key, value); }
   void BatchDelete(const Slice& key) override { batch_.Delete(key); }
   Status WriteBatch() override {
-    Status status = db_.Write(write_, &batch_);
+    Status status =
+        indexed_ == nullptr ? db_.Write(write_, &batch_) : indexed_->Write(write_, batch_);
     batch_.Clear();
     return status;
   }
@@ -115,6 +124,11 @@ class DlsmSession : public Session {
   std::unique_ptr<GetPipeline> NewGetPipeline(size_t depth) override {
     return db_.NewGetPipeline(read_, depth);
   }
+  Status QueryIndex(const Slice& begin, const Slice& end,
+                    std::vector<std::string>* values) override {
+    if (indexed_ == nullptr) return Session::QueryIndex(begin, end, values);
+    return QueryBenchIndex(*indexed_, begin, end, values);
+  }
   Status status() const override { return status_; }
 
   Cursor& NewCursor() override {
@@ -125,6 +139,7 @@ class DlsmSession : public Session {
 
  private:
   DB& db_;
+  IndexedDB* const indexed_;
   const ReadOptions read_;
   WriteOptions write_;
   dlsm::WriteBatch batch_;
@@ -141,6 +156,7 @@ class DlsmEngine : public Engine {
       : name_(options.db),
         verify_checksums_(options.verify_checksums),
         follow_(options.follow),
+        secondary_index_(options.secondary_index),
         metrics_port_(options.metrics_port) {
     SetPlace(options);
     SetSizes(options);
@@ -165,6 +181,9 @@ class DlsmEngine : public Engine {
     options_.create_if_missing = create;
     Status opened =
         follow_ ? DB::OpenFollower(options_, name_, &db_) : DB::Open(options_, name_, &db_);
+    if (opened.ok() && secondary_index_ != kNoIndex) {
+      opened = OpenBenchIndex(db_.get(), secondary_index_, &indexed_);
+    }
     if (!opened.ok() || metrics_port_ == 0) return opened;
     MetricsOptions metrics;
     metrics.port = metrics_port_;
@@ -172,6 +191,7 @@ class DlsmEngine : public Engine {
   }
   Status Close() override {
     metrics_.reset();
+    indexed_.reset();
     if (db_ == nullptr) return Status::OK();
     Status status = db_->Close();
     db_.reset();
@@ -182,7 +202,8 @@ class DlsmEngine : public Engine {
   std::unique_ptr<Session> NewSession() override {
     ReadOptions read;
     read.verify_checksums = verify_checksums_;
-    return std::make_unique<DlsmSession>(*db_, read);
+    if (indexed_ != nullptr) read.iterate_upper_bound = &EndOfRecords();
+    return std::make_unique<DlsmSession>(*db_, indexed_.get(), read);
   }
   Status Flush() override { return follow_ ? Status::OK() : db_->Flush(FlushOptions()); }
   Status Compact() override { return db_->CompactRange(nullptr, nullptr); }
@@ -251,7 +272,8 @@ class DlsmEngine : public Engine {
            "\npurpose, round trips, work requests, doorbells, bytes read, bytes written\n" +
            Text("dlsm.wire") + "\n" + Text("dlsm.rpc") + "\n" + Text("dlsm.merge-schedule") +
            Text("dlsm.merge-load") + "\n" + Text("dlsm.shards") + Text("dlsm.placement") +
-           "\nfabric: " + Text("dlsm.fabric") + "\nits waits: " + Text("dlsm.waits");
+           "\nfabric: " + Text("dlsm.fabric") + "\nits waits: " + Text("dlsm.waits") +
+           (indexed_ == nullptr ? "" : DescribeBenchIndex(*indexed_));
   }
   std::string LevelStats() override { return Text("dlsm.levels"); }
 
@@ -391,13 +413,15 @@ class DlsmEngine : public Engine {
   const std::string name_;
   const bool verify_checksums_;
   const bool follow_;
+  const size_t secondary_index_;
   const int metrics_port_;
   Options options_;
   // Before the database, which uses them to its end.
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<const FilterPolicy> filter_;
   std::unique_ptr<DB> db_;
-  std::unique_ptr<Metrics> metrics_;  // Ends before the database. May be null.
+  std::unique_ptr<IndexedDB> indexed_;  // Null without --secondary_index.
+  std::unique_ptr<Metrics> metrics_;    // Ends before the database. May be null.
   static constexpr const char* kScheduleHere = "merge_scheduler";
   static constexpr const char* kScheduleThere = "memory_node_merge_scheduler";
   static constexpr const char* kLevel0Width = "max_level0_tables_per_merge";

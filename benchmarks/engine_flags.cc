@@ -38,6 +38,9 @@ DEFINE_uint64(
     log_sync_interval_ms, 1000,
     "dlsm: where the memory node has files, what was written is in them within this time; "
     "0: only what somebody waits for");
+DEFINE_string(secondary_index, "none",
+              "dlsm: none, or eager or lazy: each write keeps a secondary index of one index key a "
+              "record, which the workload indexquery asks");
 DEFINE_int32(metrics_port, 0,
              "dlsm: port for Prometheus on 127.0.0.1, while a database is open; calls are measured "
              "then, which takes some time of each; 0: none");
@@ -187,6 +190,7 @@ struct Choices {
   size_t table_format = 0;
   size_t compaction_place = 0;
   size_t log = 0;
+  size_t secondary_index = 0;
   size_t placement = 0;
   size_t merge_scheduler = 0;
   size_t component_constraint = 0;
@@ -200,6 +204,8 @@ Status CheckChoices(Choices* choices) {
       CheckChoice("engine", FLAGS_engine, EngineNames(), &choices->engine),
       CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &choices->table_format),
       CheckChoice("log", FLAGS_log, {"none", "memory", "disk"}, &choices->log),
+      CheckChoice("secondary_index", FLAGS_secondary_index, {"none", "eager", "lazy"},
+                  &choices->secondary_index),
       CheckChoice("compaction_place", FLAGS_compaction_place,
                   {"memory_node", "compute_node", "auto"}, &choices->compaction_place),
       CheckChoice("placement", FLAGS_placement, {"shard", "round_robin", "power_of_d"},
@@ -261,6 +267,7 @@ void SetNodes(const Choices& choices, EngineOptions* options) {
   options->take_over = FLAGS_take_over;
   options->follow = FLAGS_follow;
   options->metrics_port = FLAGS_metrics_port;
+  options->secondary_index = choices.secondary_index;
   options->publish_interval_ms = FLAGS_publish_interval_ms;
   options->log = choices.log;
   options->log_bytes_max = FLAGS_log_bytes_max;
@@ -298,6 +305,9 @@ Status MakeEngineOptions(EngineOptions* options) {
   if (!checked.ok()) return checked;
   if (FLAGS_engine == "dlsm" && choices.compression > 0 && choices.table_format == 0) {
     return Wrong("compression_type", FLAGS_compression_type, "none, unless --table_format=block");
+  }
+  if (FLAGS_engine != "dlsm" && choices.secondary_index > 0) {
+    return Wrong("secondary_index", FLAGS_secondary_index, "none, unless --engine=dlsm");
   }
   if (FLAGS_follow && !FLAGS_use_existing_db) {
     return Wrong("follow", "true", "only with --use_existing_db");

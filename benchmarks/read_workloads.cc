@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "benchmarks/bench_index.h"
 #include "benchmarks/workload_runs.h"
 
 namespace dlsm::bench {
@@ -161,6 +163,21 @@ void RunSeekRandom(Worker& worker, const WorkloadInput& input) {
     return 1;
   });
   worker.session().DropCursor();
+}
+
+// An operation is a query, which also counts as found or missing records.
+void RunIndexQueries(Worker& worker, const WorkloadInput& /*input*/) {
+  const BenchOptions& options = worker.options();
+  std::vector<std::string> values;
+  worker.Loop([&]() -> uint64_t {
+    const IndexKeyRange range =
+        RandomIndexRange(worker.random(), options.index_records, options.num);
+    const Status status = worker.session().QueryIndex(range.begin, range.end, &values);
+    if (!status.ok()) return worker.Fail(status);
+    for (const std::string& value : values) worker.Found(value);
+    if (values.empty()) worker.Missed();
+    return 1;
+  });
 }
 
 }  // namespace dlsm::bench

@@ -125,8 +125,21 @@ def check_variants(program):
                      "--target_file_size_base=65536", "--max_bytes_for_level_base=131072"]
                     for style in ("leveled", "guards", "leveled_choose_best", "full_leveling",
                                   "tiered", "size_tiered")),
+                  ["--secondary_index=eager"], ["--secondary_index=lazy"],
                   ["--simulated_rtt_ns=2000", "--simulated_gbit_per_second=100"]):
         measure(program, f"--num={NUM}", fill_and_read, *flags)
+
+
+def check_secondary_index(program):
+    """Queries find what they have to, whatever has been overwritten and deleted."""
+    for kind in ("eager", "lazy"):
+        results = measure(
+            program, f"--num={NUM}", f"--secondary_index={kind}", "--index_records=20", "--reads=500",
+            "--benchmarks=filluniquerandom,indexquery,overwrite,indexquery,deleteseq,indexquery")
+        found = [r["found"] / r["ops"] for r in results if r["name"] == "indexquery"]
+        check(all(18 < f < 22 for f in found[:2]) and found[2] == 0, f"{kind}: found {found}")
+    output = run(program, "--benchmarks=fillseq,indexquery", "--num=10", expected=1)
+    check("--secondary_index" in output, output)
 
 
 def check_pipeline_latencies(program):
@@ -354,6 +367,7 @@ def main():
                     "--burst_period_seconds=0.5", "--distribution=zipfian")
     check_plot_errors()
     check_variants(program)
+    check_secondary_index(program)
     check_pipeline_latencies(program)
     check_wrong_flags(program)
     for engine in built_in:

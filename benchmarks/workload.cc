@@ -89,6 +89,8 @@ const std::vector<Workload> kWorkloads = {
     {"readreverse", Kind::kRead, "iterate from the last key down", RunScanBackward},
     {"seekrandom", Kind::kRead, "new iterator, seek to a random key, --seek_nexts steps",
      RunSeekRandom},
+    {"indexquery", Kind::kRead, "records by ranges of index keys, --index_records of them each",
+     RunIndexQueries},
     {"readrandomwriterandom", Kind::kWrite, "get or put random keys: --readwritepercent gets",
      RunMixed, nullptr, kMixedPuts},
     {"readwhilewriting",

@@ -21,6 +21,7 @@ void RunReadHot(Worker& worker, const WorkloadInput& input);
 void RunMultiRead(Worker& worker, const WorkloadInput& input);
 void RunScanForward(Worker& worker, const WorkloadInput& input);
 void RunScanBackward(Worker& worker, const WorkloadInput& input);
+void RunIndexQueries(Worker& worker, const WorkloadInput& input);
 void RunSeekRandom(Worker& worker, const WorkloadInput& input);
 
 // In verify_workload.cc.

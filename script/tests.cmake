@@ -24,6 +24,7 @@ dlsm_tests(rpc_test "${dlsm_rpc_rooms}" 10)
 dlsm_tests(table_test table 20)
 dlsm_tests(memory_node_test "${dlsm_node_rooms}" 10)
 dlsm_tests(db_test "${dlsm_db_rooms};db/test" 8)
+dlsm_tests(extras_test "${dlsm_extra_rooms}" 8)
 # Every operation with every fault; by itself, so that its time is seen.
 dlsm_tests(fault_test db/test/faults 4 LABELS faults)
 
@@ -221,7 +222,7 @@ if(DLSM_FUZZ)
   target_compile_options(dlsm_settings INTERFACE
                          $<$<NOT:$<BOOL:$<TARGET_PROPERTY:DLSM_TEST>>>:-fsanitize=fuzzer-no-link>)
   foreach(folder ${dlsm_util_rooms} ${dlsm_fabric_rooms} ${dlsm_rpc_rooms} table ${dlsm_node_rooms}
-                 ${dlsm_db_rooms} db/test db/serve script/tool)
+                 ${dlsm_db_rooms} ${dlsm_extra_rooms} db/test db/serve script/tool)
     file(GLOB fuzz_sources CONFIGURE_DEPENDS ${folder}/*_fuzz.cc)
     foreach(source ${fuzz_sources})
       get_filename_component(target ${source} NAME_WE)

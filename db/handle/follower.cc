@@ -10,6 +10,7 @@
 #include "dLSM/cache.h"
 #include "dLSM/pinnable_slice.h"
 #include "db/handle/check_options.h"
+#include "db/handle/placement_property.h"
 #include "db/handle/properties.h"
 #include "db/memtable/snapshot.h"
 #include "db/nodes/link_properties.h"
@@ -431,6 +432,12 @@ bool Follower::GetProperty(const Slice& property, std::string* value) try {
     *value = std::to_string(sum(&Version::bytes));
   } else if (name == "dlsm.metadata-bytes") {
     *value = std::to_string(sum(&Version::metadata_bytes));
+  } else if (name == "dlsm.comparator") {
+    *value = options_.comparator->Name();
+  } else if (name == "dlsm.filter-policy") {
+    *value = objects_.FilterName();
+  } else if (name == "dlsm.shard-boundaries") {
+    *value = DescribeBoundaries(publication->map);
   } else if (name == "dlsm.memory") {
     *value =
         "memtables 0\nindexes-and-filters " + std::to_string(sum(&Version::metadata_bytes)) + "\n";

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "util/escape.h"
+
 namespace dlsm {
 namespace {
 
@@ -52,6 +54,15 @@ std::string DescribePlacement(const std::vector<std::unique_ptr<MemoryNodeLink>>
   }
   const double mean = static_cast<double>(total) / static_cast<double>(links.size());
   text += fmt::format("max/mean {:.3f}\n", total == 0 ? 1 : static_cast<double>(most) / mean);
+  return text;
+}
+
+std::string DescribeBoundaries(const ShardMap& map) {
+  std::string text;
+  for (const std::string& boundary : map.boundaries) {
+    AppendEscaped(&text, boundary);
+    text.push_back('\n');
+  }
   return text;
 }
 

@@ -88,6 +88,12 @@ bool Properties::Get(const Slice& property, std::string* value) const {
     *value = std::to_string(bytes);
   } else if (name == "dlsm.shards") {
     *value = Shards();
+  } else if (name == "dlsm.comparator") {
+    *value = db_.options_.comparator->Name();
+  } else if (name == "dlsm.filter-policy") {
+    *value = db_.objects_.FilterName();
+  } else if (name == "dlsm.shard-boundaries") {
+    *value = DescribeBoundaries(db_.map_);
   } else if (name == "dlsm.placement") {
     *value = DescribePlacement(db_.links_, db_.shards_);
   } else if (name == "dlsm.stalls") {

@@ -121,6 +121,15 @@ void dlsm_wait_durable(dlsm_t* db, uint64_t sequence, char** errptr);
 uint64_t dlsm_latest_sequence(dlsm_t* db);
 uint64_t dlsm_durable_sequence(dlsm_t* db);
 
+/* Copies the database, while others read and write it, into the file `path`. See WriteBackup() in
+   backup.h. */
+void dlsm_write_backup(dlsm_t* db, const char* path, char** errptr);
+/* Reads all of such a file, and fails where it is damaged. */
+void dlsm_check_backup(const char* path, char** errptr);
+/* Writes the file into an empty database, or with `overwrite` into any, whose entries go. See
+   RestoreBackup() in backup.h. */
+void dlsm_restore_backup(dlsm_t* db, const char* path, uint8_t overwrite, char** errptr);
+
 /* -------- Iterators */
 
 void dlsm_iter_destroy(dlsm_iterator_t* iterator);

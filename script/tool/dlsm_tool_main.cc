@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dLSM/db.h"
+#include "script/tool/backup.h"
 #include "script/tool/directory_check.h"
 #include "script/tool/doctor.h"
 #include "script/tool/merge_schedule.h"
@@ -22,6 +23,7 @@
 #include "script/tool/split_points.h"
 #include "script/tool/tool.h"
 #include "util/config_flag.h"
+#include "util/escape.h"
 #include "util/fabric/fabric.h"
 #include "util/file_descriptor.h"
 #include "util/known_flags.h"
@@ -74,6 +76,8 @@ DEFINE_string(compaction_style, "guards",
 DEFINE_int32(num_levels, 7, "as the application that the database belongs to sets it");
 DEFINE_string(quota, "",
               "quota: bytes that --db may have at each memory node, or none; empty: as it is");
+DEFINE_bool(overwrite, false, "restore: into a database that is not empty, whose entries go");
+DEFINE_bool(compress, true, "backup: with Snappy");
 DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
 
 namespace dlsm::tool {
@@ -102,6 +106,16 @@ constexpr const char* kUsageText =
     "without that\n"
     "  split-points\n"
     "           writes the keys that divide the data into --shards parts of the same size\n"
+    "  backup DB_NAME FILE\n"
+    "           (by itself) copies the database into one file; one that another process has open "
+    "as\n"
+    "           that has published it last\n"
+    "  restore FILE DB_NAME\n"
+    "           (by itself) writes such a file into an empty database, made if it is missing, or "
+    "with\n"
+    "           --overwrite into any\n"
+    "  check-backup FILE\n"
+    "           (by itself) reads all of such a file, and says what it holds\n"
     "  check    (by itself) reads all that is in --data_dir, and says what is damaged\n"
     "  doctor   (by itself) checks this host, and the memory nodes if any are named: limits, huge\n"
     "           pages, RDMA devices, control port, version, secret, speed of each fabric\n"
@@ -338,6 +352,38 @@ int NodesMain() {
   return status.IsInvalidArgument() ? kUsage : kFailed;
 }
 
+// `first` and `second` are the verb's arguments.
+int BackupMain(const std::string& verb, const std::string& first, const std::string& second) {
+  ToolOptions options;
+  BackupCommand command;
+  Status status = OptionsFromFlags(&options);
+  if (status.ok()) status = ShardsFromFlags({}, &options);
+  if (status.ok()) {
+    command.database = options.database;
+    command.name = verb == "backup" ? first : second;
+    command.file = verb == "backup" ? second : first;
+    command.compress = FLAGS_compress;
+    command.overwrite = FLAGS_overwrite;
+    status = verb == "backup" ? BackUp(command, &std::cout) : Restore(command, &std::cout);
+  }
+  if (status.ok()) return 0;
+  std::cerr << "dlsm_tool: " << status.ToString() << "\n";
+  return status.IsInvalidArgument() ? kUsage : kFailed;
+}
+
+int CheckBackupMain(const std::string& file) {
+  const Status status = CheckBackupFile(file, &std::cout);
+  if (status.ok()) return 0;
+  std::cerr << "dlsm_tool: " << status.ToString() << "\n";
+  return kFailed;
+}
+
+int BackupUsage(const std::string& verb) {
+  std::cerr << "dlsm_tool: " << verb << " has other arguments: backup DB_NAME FILE, "
+            << "restore FILE DB_NAME, check-backup FILE\n";
+  return kUsage;
+}
+
 int Main(int argc, char** argv) {
   gflags::SetUsageMessage(kUsageText);
   if (const Status known = CheckFlagsAreKnown(argc, argv); !known.ok()) {
@@ -352,6 +398,11 @@ int Main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   std::cin.tie(nullptr);
 
+  const std::string verb = argc < 2 ? "" : argv[1];
+  if (verb == "backup" || verb == "restore") {
+    return argc == 4 ? BackupMain(verb, argv[2], argv[3]) : BackupUsage(verb);
+  }
+  if (verb == "check-backup") return argc == 3 ? CheckBackupMain(argv[2]) : BackupUsage(verb);
   if (argc == 2 && std::string(argv[1]) == "check") return CheckMain();
   if (argc == 2 && std::string(argv[1]) == "doctor") return DoctorMain();
   if (argc == 2 && std::string(argv[1]) == "schedule") return ScheduleMain();

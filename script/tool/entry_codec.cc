@@ -9,6 +9,7 @@
 
 #include "dLSM/db.h"
 #include "util/coding.h"
+#include "util/escape.h"
 #include "util/status_macros.h"
 
 namespace dlsm::tool {
@@ -20,22 +21,6 @@ constexpr size_t kChunkBytes = size_t{64} << 10;
 // Every byte may be escaped, and a tab stands between.
 constexpr size_t kLineBytesMax = 2 * (kKeyBytesMax + kValueBytesMax) + 1;
 constexpr size_t kHeaderBytes = 8;
-
-// What follows the backslash where `byte` is escaped; 0 where it stands for itself.
-constexpr char EscapeName(char byte) {
-  switch (byte) {
-    case '\t':
-      return 't';
-    case '\n':
-      return 'n';
-    case '\0':
-      return '0';
-    case '\\':
-      return '\\';
-    default:
-      return 0;
-  }
-}
 
 // The part of a stream that is being looked at: grows by chunks that have arrived.
 class Window {
@@ -250,50 +235,6 @@ bool EntryFormatFromName(const std::string& name, EntryFormat* format) {
     return false;
   }
   return true;
-}
-
-void AppendEscaped(std::string* to, const Slice& bytes) {
-  const char* plain = bytes.begin();
-  for (const char* at = plain; at != bytes.end(); ++at) {
-    const char name = EscapeName(*at);
-    if (name == 0) continue;
-    to->append(plain, at);
-    to->push_back('\\');
-    to->push_back(name);
-    plain = at + 1;
-  }
-  to->append(plain, bytes.end());
-}
-
-Status Unescape(const Slice& escaped, std::string* bytes) {
-  bytes->clear();
-  std::string_view rest = escaped.ToStringView();
-  while (true) {
-    const size_t plain = rest.find('\\');
-    bytes->append(rest.substr(0, plain));
-    if (plain == std::string_view::npos) return Status::OK();
-    rest.remove_prefix(plain + 1);
-    if (rest.empty()) return Status::InvalidArgument("a lone backslash at the end; write \\\\");
-    switch (rest.front()) {
-      case 't':
-        bytes->push_back('\t');
-        break;
-      case 'n':
-        bytes->push_back('\n');
-        break;
-      case '0':
-        bytes->push_back('\0');
-        break;
-      case '\\':
-        bytes->push_back('\\');
-        break;
-      default:
-        return Status::InvalidArgument(
-            fmt::format("unknown escape \\ with byte 0x{:02x}; there are \\t \\n \\0 \\\\",
-                        static_cast<unsigned>(static_cast<unsigned char>(rest.front()))));
-    }
-    rest.remove_prefix(1);
-  }
 }
 
 std::unique_ptr<EntryReader> NewEntryReader(EntryFormat format, std::istream* from) {

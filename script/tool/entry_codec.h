@@ -25,11 +25,6 @@ enum class EntryFormat : uint8_t { kTsv, kBinary };
 // False if `name` is neither "tsv" nor "binary".
 bool EntryFormatFromName(const std::string& name, EntryFormat* format);
 
-// Appends `bytes` as a field of a TSV line.
-void AppendEscaped(std::string* to, const Slice& bytes);
-// Replaces *bytes by what the field `escaped` stands for. InvalidArgument names a wrong escape.
-Status Unescape(const Slice& escaped, std::string* bytes);
-
 // One thread at a time.
 class EntryReader {
  public:

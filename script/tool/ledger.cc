@@ -6,6 +6,7 @@
 #include <string>
 
 #include "script/tool/entry_codec.h"
+#include "util/escape.h"
 #include "util/hash.h"
 
 namespace dlsm::tool {

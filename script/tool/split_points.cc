@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "script/tool/entry_codec.h"
+#include "util/escape.h"
 #include "util/status_macros.h"
 
 namespace dlsm::tool {

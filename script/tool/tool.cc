@@ -21,6 +21,7 @@
 #include "memory_node/store/directory.h"
 #include "port/thread_sanitizer.h"
 #include "script/tool/split_points.h"
+#include "util/escape.h"
 #include "util/status_macros.h"
 
 namespace dlsm::tool {
@@ -135,14 +136,13 @@ class ReaderSource final : public SortedSource {
   uint64_t bytes_ = 0;
 };
 
-// An open would make the directory.
+}  // namespace
+
 Status CheckIsThere(const std::string& directory) {
   if (directory.empty() || Directory::IsAt(directory)) return Status::OK();
   return Status::NotFound(fmt::format("--data_dir={} has no databases", directory),
                           "name a directory that a memory node has made, or begin with load");
 }
-
-}  // namespace
 
 Status ParseVerbs(const std::string& list, std::vector<Verb>* verbs) {
   verbs->clear();

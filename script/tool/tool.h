@@ -48,11 +48,14 @@ struct ToolOptions {
 };
 
 // Verbs of memory nodes and of a set-up, not of one database: each is a command by itself.
-inline constexpr std::array<std::string_view, 5> kVerbsAlone = {"check", "doctor", "nodes", "quota",
-                                                                "schedule"};
+inline constexpr std::array<std::string_view, 8> kVerbsAlone = {
+    "backup", "check", "check-backup", "doctor", "nodes", "quota", "restore", "schedule"};
 
 // "load,verify,dump" as verbs. InvalidArgument names what is unknown and lists what there is.
 Status ParseVerbs(const std::string& list, std::vector<Verb>* verbs);
+
+// NotFound if the directory is named and no memory node has made it: an open would make it.
+Status CheckIsThere(const std::string& directory);
 
 // Whether `options` have what the verbs need, so that a mistake is found before any work.
 Status CheckVerbs(const std::vector<Verb>& verbs, const ToolOptions& options);

@@ -171,8 +171,7 @@ TEST(Tool, MalformedInputIsNamedAndNothingElseRuns) {
 TEST(Tool, WrongCommandsAreRefusedBeforehand) {
   ToolOptions options = Fresh();
   EXPECT_THAT(RunCommand("load,dmup", options).status.ToString(), HasSubstr("unknown verb 'dmup'"));
-  EXPECT_THAT(RunCommand("dmup", options).status.ToString(),
-              HasSubstr("by itself: check doctor nodes"));
+  EXPECT_THAT(RunCommand("dmup", options).status.ToString(), HasSubstr("by itself: backup check"));
   EXPECT_THAT(RunCommand("stats,quota", options).status.ToString(),
               HasSubstr("'quota' goes with no other verb"));
   EXPECT_THAT(RunCommand("", options).status.ToString(), HasSubstr("unknown verb ''"));

@@ -174,6 +174,24 @@ sed -n "$((count / 2))p" "$work/sorted.tsv" | cut -f 2 | cmp - "$work/out.tsv" |
 "${embedded[@]}" delete --key="$first_key" || fail "delete in a directory"
 refused "no key" "${embedded[@]}" get --key="$first_key"
 refused "no_such_db" "$tool" --data_dir="$work/directory" --db=no_such_db dump
+
+# -------- Backups of it.
+"$tool" --data_dir="$work/directory" backup packages "$work/packages.backup" >"$work/out.txt" ||
+  fail "backup of a directory"
+"$tool" check-backup "$work/packages.backup" >"$work/out.txt" || fail "check-backup"
+grep -q "checksums good" "$work/out.txt" || fail "check-backup does not say that all is good"
+"$tool" --data_dir="$work/restored" --shards=3 restore "$work/packages.backup" copy >"$work/out.txt" ||
+  fail "restore into another directory"
+"$tool" --data_dir="$work/restored" --db=copy dump >"$work/out.tsv" || fail "dump of what was restored"
+"$tool" --data_dir="$work/directory" --db=packages dump | cmp - "$work/out.tsv" ||
+  fail "what was restored differs"
+refused "is not empty" "$tool" --data_dir="$work/restored" restore "$work/packages.backup" copy
+"$tool" --data_dir="$work/restored" --overwrite restore "$work/packages.backup" copy >"$work/out.txt" ||
+  fail "restore with --overwrite"
+printf x | dd of="$work/packages.backup" bs=1 seek=5000 conv=notrunc status=none
+refused "offset .* checksum" "$tool" check-backup "$work/packages.backup"
+refused "backup DB_NAME FILE" "$tool" --data_dir="$work/restored" backup packages
+refused "no backup begins here" "$tool" check-backup "$work/out.tsv"
 "${embedded[@]}" accept-loss 2>"$work/accept.log" || fail "accept-loss in a directory"
 grep -q "nothing is lost" "$work/accept.log" || fail "accept-loss found a loss"
 "${embedded[@]}" check >"$work/out.txt" || fail "check of a directory"
