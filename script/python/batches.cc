@@ -40,17 +40,20 @@ int SetItem(PyObject* self, PyObject* key, PyObject* value) {
 }  // namespace
 
 void PythonBatch::Put(nb::handle key, nb::handle value) {
+  handle_->CheckOpen();
   const Bytes k(key);
   const Bytes v(value);
   batch_.Put(k.slice(), v.slice());
 }
 
 void PythonBatch::Delete(nb::handle key) {
+  handle_->CheckOpen();
   const Bytes k(key);
   batch_.Delete(k.slice());
 }
 
 void PythonBatch::DeleteRange(nb::handle begin, nb::handle end) {
+  handle_->CheckOpen();
   const Bytes b(begin);
   const Bytes e(end);
   batch_.DeleteRange(b.slice(), e.slice());
@@ -135,8 +138,7 @@ void AddBatches(nb::module_& module) {
       .def(
           "commit", [](PythonBatch& self) { self.Commit(/*keep=*/false); },
           "Writes the updates. The batch is empty then.")
-      .def("_write", [](PythonBatch& self) { self.Commit(/*keep=*/true); })
-      .def("_check_open", [](const PythonBatch& self) { self.handle().CheckOpen(); });
+      .def("_write", [](PythonBatch& self) { self.Commit(/*keep=*/true); });
 }
 
 }  // namespace dlsm::python

@@ -37,8 +37,6 @@ class PythonBatch {
   // At the end of a `with`.
   void Exit(nb::handle error);
 
-  const Handle& handle() const { return *handle_; }
-
  private:
   void PutPair(nb::handle pair);
 

@@ -106,11 +106,21 @@ PythonIterator* IteratorOf(const PythonDb& db, nb::handle start, nb::handle stop
 }
 
 // Of dlsm.plyvel.
-PythonIterator* PlainIteratorOf(const PythonDb& db, nb::handle start, nb::handle stop, bool reverse,
-                                bool keys, bool values, size_t skipped, bool verify_checksums,
-                                bool fill_cache, const PythonSnapshot* snapshot) {
-  const IteratorForm form{reverse, keys, values, verify_checksums, fill_cache, skipped};
-  return db.NewIterator(Bounds::Of(start, stop, nb::none()), form, snapshot);
+PythonIterator* PartIteratorOf(const PythonDb& db, const nb::bytes& part, nb::handle start,
+                               nb::handle stop, nb::handle prefix, bool include_start,
+                               bool include_stop, bool reverse, bool keys, bool values,
+                               bool verify_checksums, bool fill_cache,
+                               const PythonSnapshot* snapshot) {
+  const std::string before(part.c_str(), part.size());
+  const IteratorForm form{.reverse = reverse,
+                          .keys = keys,
+                          .values = values,
+                          .verify_checksums = verify_checksums,
+                          .fill_cache = fill_cache,
+                          .part = before,
+                          .seek_before = true};
+  return db.NewIterator(Bounds::OfPart(before, start, stop, prefix, include_start, include_stop),
+                        form, snapshot);
 }
 
 PythonCursor* CursorOf(const PythonDb& db, bool verify_checksums, bool fill_cache,
@@ -153,8 +163,9 @@ void AddReads(nb::class_<PythonDb>* type) {
            nb::arg("snapshot") = nb::none(), nb::rv_policy::take_ownership,
            "Goes over the entries with keys in [start, stop) that begin with `prefix`: pairs, or\n"
            "keys or values alone. In reverse it begins with the last of them.")
-      .def("_iterator", &PlainIteratorOf, nb::arg("start").none(), nb::arg("stop").none(),
-           nb::arg("reverse"), nb::arg("keys"), nb::arg("values"), nb::arg("skipped"),
+      .def("_iterator", &PartIteratorOf, nb::arg("part"), nb::arg("start").none(),
+           nb::arg("stop").none(), nb::arg("prefix").none(), nb::arg("include_start"),
+           nb::arg("include_stop"), nb::arg("reverse"), nb::arg("keys"), nb::arg("values"),
            nb::arg("verify_checksums"), nb::arg("fill_cache"), nb::arg("snapshot").none(),
            nb::rv_policy::take_ownership)
       .def("_cursor", &CursorOf, nb::arg("verify_checksums"), nb::arg("fill_cache"),

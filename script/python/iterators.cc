@@ -54,6 +54,28 @@ Bounds Bounds::Of(nb::handle start, nb::handle stop, nb::handle prefix) {
   return bounds;
 }
 
+Bounds Bounds::OfPart(const std::string& part, nb::handle start, nb::handle stop, nb::handle prefix,
+                      bool include_start, bool include_stop) {
+  if (!prefix.is_none()) {
+    const std::string begin = part + Bytes(prefix).ToString();
+    return {begin, EndOfPrefix(begin)};
+  }
+  // The key that comes right after another one, in the order of bytes.
+  const auto after = [](std::string key) { return key.append(1, '\0'); };
+  Bounds bounds;
+  if (std::optional<std::string> first = OptionalBytes(start); first.has_value()) {
+    bounds.lower = include_start ? part + *first : after(part + *first);
+  } else if (!part.empty()) {
+    bounds.lower = part;
+  }
+  if (std::optional<std::string> last = OptionalBytes(stop); last.has_value()) {
+    bounds.upper = include_stop ? after(part + *last) : part + *last;
+  } else if (!part.empty()) {
+    bounds.upper = EndOfPrefix(part);
+  }
+  return bounds;
+}
+
 PythonIterator::PythonIterator(std::shared_ptr<Handle> handle,
                                std::shared_ptr<SnapshotHolder> snapshot, Bounds bounds,
                                const IteratorForm& form)
@@ -106,10 +128,9 @@ PyObject* PythonIterator::Prev() {
 }
 
 void PythonIterator::Seek(nb::handle key) {
-  GoTo(form_.reverse ? Place::kAfter : Place::kBefore, Bytes(key).ToString());
+  const bool after = form_.reverse && !form_.seek_before;
+  GoTo(after ? Place::kAfter : Place::kBefore, form_.part + Bytes(key).ToString());
 }
-
-void PythonIterator::SeekBefore(nb::handle key) { GoTo(Place::kBefore, Bytes(key).ToString()); }
 
 void PythonIterator::Close() {
   if (busy_) CheckUsable();
@@ -221,7 +242,7 @@ void PythonIterator::Keep() {
 
 PyObject* PythonIterator::ToPython(const Entry& entry) const {
   const char* const begin = bytes_.data() + entry.begin;
-  const size_t skipped = std::min(form_.skipped, entry.key_bytes);
+  const size_t skipped = std::min(form_.part.size(), entry.key_bytes);
   PyObject* key = nullptr;
   PyObject* value = nullptr;
   if (form_.keys) {
@@ -281,7 +302,6 @@ void AddIterators(nb::module_& module) {
           "begin a StopIteration.")
       .def("seek", &PythonIterator::Seek, nb::arg("key"),
            "Goes on at the first key at or after `key`; in reverse at the last at or before it.")
-      .def("_seek_before", &PythonIterator::SeekBefore, nb::arg("key"))
       .def("seek_to_start", &PythonIterator::SeekToStart, "Goes before the first key.")
       .def("seek_to_stop", &PythonIterator::SeekToStop, "Goes behind the last key.")
       .def("close", &PythonIterator::Close, "Lets go of what the iterator holds.");

@@ -36,6 +36,10 @@ struct Bounds {
 
   // Keys in [start, stop) that begin with `prefix`. None stands for no bound.
   static Bounds Of(nb::handle start, nb::handle stop, nb::handle prefix);
+  // The same of a part of the database: all keys have `part` before them. Bounds are added to where
+  // the key `start` is to be left out, or `stop` not.
+  static Bounds OfPart(const std::string& part, nb::handle start, nb::handle stop,
+                       nb::handle prefix, bool include_start, bool include_stop);
 };
 
 struct IteratorForm {
@@ -44,7 +48,9 @@ struct IteratorForm {
   bool values = true;
   bool verify_checksums = false;
   bool fill_cache = true;
-  size_t skipped = 0;  // How many bytes of each key are left out.
+  std::string part = {};  // What all keys begin with, and is not shown.
+  // Seek() goes before the first key at or after its target, whatever the direction.
+  bool seek_before = false;
 };
 
 class PythonIterator : public Dependent {
@@ -62,8 +68,6 @@ class PythonIterator : public Dependent {
   // Into the gap before the first key at or after `key`; in reverse, __next__ returns the last key
   // at or before it.
   void Seek(nb::handle key);
-  // The same gap, whatever the direction.
-  void SeekBefore(nb::handle key);
   // Before the first and after the last key, whatever the direction.
   void SeekToStart() { GoTo(Place::kFirst, std::string()); }
   void SeekToStop() { GoTo(Place::kLast, std::string()); }
