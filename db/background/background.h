@@ -113,6 +113,8 @@ class Background {
   // heartbeat_interval() says.
   static constexpr auto kHouseInterval = std::chrono::milliseconds(100);
   void KeepHouse(size_t node) LOCKS_EXCLUDED(mutex_);
+  // The part of it that fills the reserve, and lets writers in that wait for that.
+  void NoticeRoom(size_t node) LOCKS_EXCLUDED(mutex_);
   // `asleep`: nothing but its answer can make work due.
   void Heartbeat(size_t node, bool asleep) LOCKS_EXCLUDED(mutex_);
   // In its place, while all rest: the session was renewed with others' (sleeping_sessions.h).
@@ -299,7 +301,6 @@ class Background {
   void LookAfterMemory(size_t node) LOCKS_EXCLUDED(mutex_);
   // Where nobody has written for a while, gives back what is kept for writes.
   void TrimIfIdle(size_t node) LOCKS_EXCLUDED(mutex_);
-  void NoticeRoom(size_t node) LOCKS_EXCLUDED(mutex_);
   // There is room again: what failed for want of it is tried sooner.
   void TryAgainWithRoom() LOCKS_EXCLUDED(mutex_);
   // What is due changes without an event: by reads, and by nobody writing any more.

@@ -187,7 +187,7 @@ void Background::NoticeRoom(size_t node) {
   if (!memory.RefillReserve(node) && memory.full(node)) return;
   // A publication finds room as well, without opening the gate; and where there is nothing to flush
   // or to merge, nobody else would.
-  if (!was_full && !gate_->closed(StallReason::kMemory)) return;
+  if (!was_full && !gate_keeper_.lacks_room()) return;
   UpdateGate();
   if (!was_full && gate_->closed(StallReason::kMemory)) return;  // Another node is full.
   TryAgainWithRoom();

@@ -107,7 +107,10 @@ void BackgroundWorkers::LookAtMemtable(size_t shard) {
 }
 
 void BackgroundWorkers::WakeHouses() noexcept {
-  for (const auto& kept : houses_) kept->task->Wake();
+  for (const auto& kept : houses_) {
+    kept->room_is_due.store(true, std::memory_order_release);
+    kept->task->Wake();
+  }
 }
 
 void BackgroundWorkers::WakeUp() noexcept {
@@ -168,8 +171,15 @@ bool BackgroundWorkers::WorkAt(Kind* kind, Piece piece, Background* shard, Clock
 // Who stops it waits for what one shard sends, not for all of them: a memory node that hangs may
 // take a time-out for each.
 Clock::time_point BackgroundWorkers::KeepHouse(KeptHouse* kept) {
-  // Whether somebody writes cannot be told before the second look.
-  if (!std::exchange(kept->begun, true)) return Clock::now() + Background::kHouseInterval;
+  const bool room_is_due = kept->room_is_due.exchange(false, std::memory_order_acquire);
+  // Whether somebody writes cannot be told before the second look. But the first one may be late,
+  // so that writers wait already for what they have asked for.
+  if (!std::exchange(kept->begun, true)) {
+    for (const House::Member& each : kept->house.shards) {
+      if (room_is_due) each.shard->NoticeRoom(each.node);
+    }
+    return Clock::now() + Background::kHouseInterval;
+  }
   for (const House::Member& each : kept->house.shards) {
     if (kept->task->stopping()) break;
     each.shard->KeepHouse(each.node);

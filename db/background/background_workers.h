@@ -119,6 +119,7 @@ class BackgroundWorkers {
     SleepingSessions::Sleeper sleeper;
     Clock::time_point heartbeat_at{};  // The last one. The first merges need a report: soon.
     bool begun = false;
+    std::atomic<bool> room_is_due{false};  // WakeHouses() has asked for it.
     std::unique_ptr<ThreadPool::Task> task;
   };
 

@@ -124,6 +124,11 @@ GateKeeper::Clock::time_point GateKeeper::NoteNoMemory() {
   return *no_memory_since_;
 }
 
+bool GateKeeper::lacks_room() const {
+  port::MutexLock lock(mutex_);
+  return gate_->closed(StallReason::kMemory);
+}
+
 bool GateKeeper::must_judge_again() const {
   port::MutexLock lock(mutex_);
   return no_memory_since_.has_value();

@@ -53,6 +53,9 @@ class GateKeeper {
   // To be called after each change of memtables, version or room. Returns true if it switched a
   // memtable. The caller must then wake a thread that flushes.
   bool Judge() LOCKS_EXCLUDED(mutex_);
+  // Whether the last judgement has closed the gate for want of room, or of a reserve. Waits for one
+  // under way, which may not have seen the room that the caller has just made.
+  bool lacks_room() const LOCKS_EXCLUDED(mutex_);
   // Whether it is to be done again though nothing has changed: there was no memory for the next
   // memtable.
   bool must_judge_again() const LOCKS_EXCLUDED(mutex_);

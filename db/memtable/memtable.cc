@@ -15,6 +15,7 @@ class MemtableIterator final : public InternalIterator {
   }
 
   void SeekToFirst() override {
+    steps_ = 0;
     cursor_.SeekToFirst();
     PassForward();
   }
@@ -23,10 +24,12 @@ class MemtableIterator final : public InternalIterator {
     PassBackward();
   }
   void Seek(const Slice& target) override {
+    steps_ = 0;
     cursor_.Seek(target);
     PassForward();
   }
   void Next() override {
+    if (steps_ < kLongWalk) ++steps_;
     cursor_.Next();
     PassForward();
   }
@@ -36,6 +39,9 @@ class MemtableIterator final : public InternalIterator {
   }
 
  private:
+  // After as many steps it is likely that records are read that lie far ahead.
+  static constexpr uint32_t kLongWalk = 16;
+
   // Over what was withdrawn.
   void PassForward() {
     while (AtWithdrawn()) cursor_.Next();
@@ -48,12 +54,13 @@ class MemtableIterator final : public InternalIterator {
   bool AtWithdrawn() const { return cursor_.Valid() && cursor_.record().withdrawn(); }
   void Parse() {
     if (!cursor_.Valid()) return Invalidate();
-    if (whole_) cursor_.PrefetchAhead();
+    if (whole_ || steps_ == kLongWalk) cursor_.PrefetchAhead();
     cursor_.record().Parse(&record_.key, &record_.value);
     Show(&record_);
   }
 
   const bool whole_;
+  uint32_t steps_ = 0;  // Forward, since the last seek; kLongWalk at most.
   MemtableTree::Cursor cursor_;
   Entry record_;
 };

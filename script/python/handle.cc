@@ -29,15 +29,17 @@ void Check(const Status& status) {
   if (!status.ok()) throw Error(status);
 }
 
-Handle::Handle(std::unique_ptr<DB> db) : process_(getpid()), db_(std::move(db)) {}
+Handle::Handle(std::unique_ptr<DB> db, std::shared_ptr<const Comparator> comparator)
+    : process_(getpid()), comparator_(std::move(comparator)), db_(std::move(db)) {}
 
-std::shared_ptr<Handle> Handle::Make(std::unique_ptr<DB> db) {
+std::shared_ptr<Handle> Handle::Make(std::unique_ptr<DB> db,
+                                     std::shared_ptr<const Comparator> comparator) {
   const auto destroy = [](Handle* last) {
     std::optional<nanobind::gil_scoped_release> released;
     if (PyGILState_Check() != 0) released.emplace();
     delete last;
   };
-  std::shared_ptr<Handle> handle(new Handle(std::move(db)), destroy);
+  std::shared_ptr<Handle> handle(new Handle(std::move(db), std::move(comparator)), destroy);
   Registry& registry = AllHandles();
   const std::lock_guard lock(registry.mutex);
   registry.handles.insert_or_assign(handle.get(), handle);
@@ -64,11 +66,30 @@ Handle::Call::Call(Handle* handle) {
   handle->CheckOpen();
   lock_ = std::shared_lock(handle->mutex_);
   db_ = handle->db_.get();
-  if (db_ == nullptr) throw Error(kClosed);
+  if (db_ == nullptr) throw Error::Closed(kClosed);
 }
 
 void Handle::CheckOpen() const {
-  if (closed()) throw Error(kClosed);
+  if (closed()) throw Error::Closed(kClosed);
+}
+
+void Handle::BeginClose() {
+  if (buffers_ != 0 && !closed()) {
+    const std::string error = "the database cannot be closed: arrays or memoryviews use " +
+                              std::to_string(buffers_) +
+                              " buffer(s) of its pinned values; drop or copy them first";
+    throw nanobind::buffer_error(error.c_str());
+  }
+  closing_ = true;
+}
+
+const Comparator& Handle::order() const {
+  return comparator_ == nullptr ? *BytewiseComparator() : *comparator_;
+}
+
+void Handle::AddBuffer() {
+  CheckOpen();
+  ++buffers_;
 }
 
 Status Handle::Close() {
@@ -95,8 +116,12 @@ void Handle::Add(Dependent* dependent) {
 bool Handle::Remove(Dependent* dependent) {
   if (IsOfParent()) return false;
   const std::shared_lock lock(mutex_);
-  const std::lock_guard dependents_lock(dependents_mutex_);
-  if (dependents_.erase(dependent) != 0) dependent->LetGo(db_.get());
+  bool known;
+  {
+    const std::lock_guard dependents_lock(dependents_mutex_);
+    known = dependents_.erase(dependent) != 0;
+  }
+  if (known) dependent->LetGo(db_.get());
   return true;
 }
 

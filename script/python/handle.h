@@ -2,11 +2,12 @@
 // calls under way, releases the iterators and snapshots of the database, and then closes it. Later
 // calls throw an Error.
 //
-// The interpreter's lock (GIL): no thread takes it while it is in a Handle::Call. So a thread that
-// has the GIL may wait for a call of another one.
+// The interpreter's lock (GIL): no thread waits for the lock of a Handle while it has the GIL. So a
+// thread may take the GIL in a Handle::Call, and a comparator of Python's may do so in close().
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -15,24 +16,32 @@
 #include <string>
 #include <utility>
 
+#include "dLSM/comparator.h"
 #include "dLSM/db.h"
 #include "dLSM/status.h"
 
 namespace dlsm::python {
 
 // What becomes an exception of the class in errors.py that the code names; of the base class for
-// kOk, which stands for a use after close().
+// kOk, or of Closed.
 class Error : public std::exception {
  public:
   explicit Error(const Status& status)
       : code_(status.code()), message_(status.message().ToString()) {}
-  explicit Error(std::string message) : code_(Status::Code::kOk), message_(std::move(message)) {}
+  explicit Error(std::string message) : message_(std::move(message)) {}
+  static Error Closed(std::string message) {
+    Error error(std::move(message));
+    error.closed_ = true;
+    return error;
+  }
 
   Status::Code code() const { return code_; }
+  bool closed() const { return closed_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
-  Status::Code code_;
+  Status::Code code_ = Status::Code::kOk;
+  bool closed_ = false;
   std::string message_;
 };
 
@@ -54,8 +63,9 @@ class Dependent {
 // Thread-safe.
 class Handle {
  public:
-  // The last owner destroys it without the GIL.
-  static std::shared_ptr<Handle> Make(std::unique_ptr<DB> db);
+  // The last owner destroys it without the GIL. The database uses `comparator`, which may be null.
+  static std::shared_ptr<Handle> Make(std::unique_ptr<DB> db,
+                                      std::shared_ptr<const Comparator> comparator);
   // Closes.
   ~Handle();
   Handle(const Handle&) = delete;
@@ -77,7 +87,17 @@ class Handle {
   // process.
   Status Close();
   bool closed() const { return closing_.load(std::memory_order_acquire); }
+  // With the GIL, before Close(): later calls throw. Throws where Python has buffers of pinned
+  // values, whose bytes end with the database.
+  void BeginClose();
   void CheckOpen() const;
+
+  // The order of keys.
+  const Comparator& order() const;
+
+  // With the GIL: of buffers over pinned values.
+  void AddBuffer();
+  void RemoveBuffer() { --buffers_; }
 
   // During a Call.
   void Add(Dependent* dependent);
@@ -89,10 +109,12 @@ class Handle {
   static void CloseAll();
 
  private:
-  explicit Handle(std::unique_ptr<DB> db);
+  Handle(std::unique_ptr<DB> db, std::shared_ptr<const Comparator> comparator);
   bool IsOfParent() const;
 
   const int process_;
+  size_t buffers_ = 0;  // Guarded by the GIL.
+  const std::shared_ptr<const Comparator> comparator_;
   std::atomic<bool> closing_ = false;
   std::shared_mutex mutex_;  // Shared by calls; exclusive: to close.
   std::unique_ptr<DB> db_;   // Null once it is closed.

@@ -33,7 +33,7 @@ class PythonSnapshot {
   // Throws if it is released, or of another database.
   std::shared_ptr<SnapshotHolder> HolderFor(const std::shared_ptr<Handle>& handle) const {
     handle->CheckOpen();
-    if (holder_ == nullptr) throw Error("the snapshot is released");
+    if (holder_ == nullptr) throw Error::Closed("the snapshot is released");
     if (holder_->handle() != handle) {
       throw Error(Status::InvalidArgument("the snapshot is one of another database"));
     }
@@ -48,6 +48,22 @@ inline std::shared_ptr<SnapshotHolder> HolderFor(const PythonSnapshot* snapshot,
                                                  const std::shared_ptr<Handle>& handle) {
   return snapshot == nullptr ? nullptr : snapshot->HolderFor(handle);
 }
+
+// Keeps a snapshot during a call. It may be the last that does.
+class SnapshotUse {
+ public:
+  SnapshotUse(const PythonSnapshot* snapshot, const std::shared_ptr<Handle>& handle)
+      : holder_(HolderFor(snapshot, handle)) {}
+  SnapshotUse(const SnapshotUse&) = delete;
+  SnapshotUse& operator=(const SnapshotUse&) = delete;
+  ~SnapshotUse() {
+    if (holder_ != nullptr) Drop(std::move(holder_));
+  }
+  const std::shared_ptr<SnapshotHolder>& holder() const { return holder_; }
+
+ private:
+  std::shared_ptr<SnapshotHolder> holder_;
+};
 
 inline ReadOptions AsOf(const std::shared_ptr<SnapshotHolder>& snapshot) {
   ReadOptions options;

@@ -2,7 +2,11 @@
 
 
 class Error(Exception):
-    """The base of all; by itself the use of something that is closed."""
+    """The base of all; by itself a use that is wrong, as of an iterator by two threads at once."""
+
+
+class Closed(Error, RuntimeError):
+    """The use of a database, or of something that it has made, after its close()."""
 
 
 class NotFound(Error):
