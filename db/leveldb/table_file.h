@@ -1,12 +1,14 @@
 // The file of a leveldb::Table: sorted entries in blocks, with an index. All integers are
 // little-endian.
 //
-//   | block* | index | footer |
-//   block:   | payload | kind: 1 | CRC-32C of payload and kind: 4 |
-//   payload: | (key bytes: varint32 | value bytes: varint32 | key | value)* |
-//   index:   | comparator's name | (last key | offset: varint64 | payload bytes: varint64)* |
-//   footer:  | offset of the index: 8 | its payload bytes: 8 | entries: 8 | version: 4 |
-//            | CRC-32C of the footer so far: 4 | magic: 8 |
+//     | block* | index | footer |
+//     block:   | payload | kind: 1 | CRC-32C of payload and kind: 4 |
+//     payload: | (key bytes: varint32 | value bytes: varint32 | key | value)* |
+//
+//     index:   | comparator's name | (last key | offset: varint64 | payload bytes: varint64)* |
+//
+//     footer:  | offset of the index: 8 | its payload bytes: 8 | entries: 8 | version: 4 |
+//              | CRC-32C of the footer so far: 4 | magic: 8 |
 //
 // The index is the payload of a block, too. A block of kind 1 is compressed by snappy, one of kind
 // 0 is not. Names and last keys have their length before them, as a varint32.
