@@ -38,6 +38,8 @@ struct EngineOptions {
   size_t block_size = 8192;
   bool snappy = false;
   bool verify_checksums = false;
+  size_t prefix_bytes = 0;            // dlsm: Options::prefix_extractor, of so many bytes; 0: none.
+  bool prefix_same_as_start = false;  // dlsm; with prefix_bytes.
 
   // dLSM: the place of the style's name in CompactionStyleNames().
   size_t compaction_style = 0;

@@ -14,6 +14,7 @@
 #include "dLSM/filter_policy.h"
 #include "dLSM/metrics.h"
 #include "dLSM/pinnable_slice.h"
+#include "dLSM/slice_transform.h"
 #include "dLSM/statistics.h"
 #include "dLSM/write_batch.h"
 
@@ -155,6 +156,7 @@ class DlsmEngine : public Engine {
   explicit DlsmEngine(const EngineOptions& options)
       : name_(options.db),
         verify_checksums_(options.verify_checksums),
+        prefix_same_as_start_(options.prefix_same_as_start),
         follow_(options.follow),
         secondary_index_(options.secondary_index),
         metrics_port_(options.metrics_port) {
@@ -202,6 +204,7 @@ class DlsmEngine : public Engine {
   std::unique_ptr<Session> NewSession() override {
     ReadOptions read;
     read.verify_checksums = verify_checksums_;
+    read.prefix_same_as_start = prefix_same_as_start_;
     if (indexed_ != nullptr) read.iterate_upper_bound = &EndOfRecords();
     return std::make_unique<DlsmSession>(*db_, indexed_.get(), read);
   }
@@ -343,6 +346,9 @@ class DlsmEngine : public Engine {
   void SetSizes(const EngineOptions& options) {
     options_.write_buffer_size = options.write_buffer_size;
     options_.max_write_buffer_number = options.max_write_buffer_number;
+    if (options.prefix_bytes > 0) {
+      options_.prefix_extractor.reset(NewFixedPrefixTransform(options.prefix_bytes));
+    }
     options_.memory_budget = options.memory_budget;
     options_.value_cache_size = options.value_cache_size;
     options_.max_file_size = options.target_file_size_base;
@@ -412,6 +418,7 @@ class DlsmEngine : public Engine {
 
   const std::string name_;
   const bool verify_checksums_;
+  const bool prefix_same_as_start_;
   const bool follow_;
   const size_t secondary_index_;
   const int metrics_port_;

@@ -68,6 +68,8 @@ DEFINE_int64(cache_size, -1,
 DEFINE_uint64(block_size, 8192, "Bytes of a block of dlsm's block-based tables");
 DEFINE_string(compression_type, "none", "none or snappy");
 DEFINE_bool(verify_checksum, false, "Verify checksums on reads");
+DEFINE_uint64(prefix_size, 0, "dlsm: bytes of a key that are its prefix; 0: keys have none");
+DEFINE_bool(prefix_same_as_start, false, "dlsm: iterators stay within a prefix of --prefix_size");
 DEFINE_string(table_format, "byte", "dlsm: byte or block");
 DEFINE_string(compaction_style, "guards", "dlsm: see CompactionStyle in options.h");
 DEFINE_int32(max_tables_per_guard, 16, "dlsm: sorted runs of a guard that start a merge");
@@ -156,6 +158,8 @@ Status CheckRanges() {
       // More than 40 count as 40 to dlsm, and would be other filters beside the peers'.
       CheckRange<int32_t>("bloom_bits", FLAGS_bloom_bits, 0, 40),
       CheckRange<uint64_t>("block_size", FLAGS_block_size, 256, 16 << 20),
+      CheckRange<uint64_t>("prefix_size", FLAGS_prefix_size, FLAGS_prefix_same_as_start ? 1 : 0,
+                           1 << 20),
       CheckRange<double>("simulated_gbit_per_second", FLAGS_simulated_gbit_per_second, 0, 1e6),
       CheckRange<int32_t>("metrics_port", FLAGS_metrics_port, 0, 65535),
       CheckRange<uint32_t>("shards", FLAGS_shards, 1, 256),
@@ -242,6 +246,8 @@ void SetStore(const Choices& choices, EngineOptions* options) {
   options->block_size = FLAGS_block_size;
   options->snappy = choices.compression > 0;
   options->verify_checksums = FLAGS_verify_checksum;
+  options->prefix_bytes = FLAGS_prefix_size;
+  options->prefix_same_as_start = FLAGS_prefix_same_as_start;
 }
 
 void SetTree(const Choices& choices, EngineOptions* options) {

@@ -16,7 +16,7 @@ set(hot_path "")
 if(DLSM_HOT_PATH_AS_ONE)
   set(hot_path
       db/handle/db_impl.cc db/handle/db_impl_reads.cc db/handle/writer.cc
-      db/read/db_iterator.cc
+      db/read/db_iterator.cc db/read/iterator_bounds.cc
       db/background/flush_job.cc db/read/get_pipeline_impl.cc db/tree/level.cc
       db/tree/level_iterator.cc db/memtable/memtable.cc
       db/memtable/memtable_cursor.cc db/memtable/memtable_epochs.cc db/memtable/memtable_tree.cc

@@ -29,21 +29,28 @@ void BlockTableIterator::SeekToFirst() {
 void BlockTableIterator::SeekToLast() {
   status_.PermitUncheckedError();
   status_ = Status::OK();
-  if (!OpenBlock(index_.blocks() - 1, Direction::kBackward)) return;
+  const uint64_t end = window_.part_end();
+  if (index_.blocks() == 0 || end <= window_.part_begin()) return Invalidate();
+  if (!OpenBlock(index_.BlockAt(end - 1), Direction::kBackward)) return;
   cursor_.SeekToLast();
   ShowCursor();
+}
+
+// Behind the last block, or behind the bounds.
+bool BlockTableIterator::IsBehind(uint32_t block) {
+  return block >= index_.blocks() || index_.BlockBegin(block) >= window_.part_end();
 }
 
 void BlockTableIterator::Seek(const Slice& target) {
   status_.PermitUncheckedError();
   status_ = Status::OK();
   const uint32_t block = index_.BlockFor(target);
-  if (block == index_.blocks()) return Invalidate();
+  if (IsBehind(block)) return Invalidate();
   if (!OpenBlock(block, Direction::kForward)) return;
   cursor_.Seek(target);
   // The block's separator is after `target`, but its last key may be before.
   if (!cursor_.valid() && !cursor_.malformed()) {
-    if (block + 1 == index_.blocks()) return Invalidate();
+    if (IsBehind(block + 1)) return Invalidate();
     if (!OpenBlock(block + 1, Direction::kForward)) return;
     cursor_.SeekToFirst();
   }
@@ -55,7 +62,7 @@ void BlockTableIterator::Next() {
   if (!IsStillOurs()) return;
   cursor_.Next();
   if (!cursor_.valid() && !cursor_.malformed()) {
-    if (block_ + 1 == index_.blocks()) return Invalidate();
+    if (IsBehind(block_ + 1)) return Invalidate();
     if (!OpenBlock(block_ + 1, Direction::kForward)) return;
     cursor_.SeekToFirst();
   }
@@ -67,7 +74,7 @@ void BlockTableIterator::Prev() {
   if (!IsStillOurs()) return;
   cursor_.Prev();
   if (!cursor_.valid() && !cursor_.malformed()) {
-    if (block_ == 0) return Invalidate();
+    if (index_.BlockBegin(block_) <= window_.part_begin()) return Invalidate();
     if (!OpenBlock(block_ - 1, Direction::kBackward)) return;
     cursor_.SeekToLast();
   }

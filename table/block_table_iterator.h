@@ -32,6 +32,7 @@ class BlockTableIterator final : public TableIterator {
 
   bool OpenBlock(uint32_t block, Direction direction);
   Status FetchBlock(uint32_t block, Direction direction);
+  bool IsBehind(uint32_t block);
   void ShowCursor();
   bool IsStillOurs();
 

@@ -38,6 +38,7 @@ class BlockTableReader final : public TableReader, private DataCuts {
 
   uint64_t CutAfter(uint64_t begin, uint64_t bytes) const override;
   uint64_t CutBefore(uint64_t end, uint64_t bytes) const override;
+  Part Within(const ReadBounds& bounds) const override { return PartWithin(*this, bounds); }
   Status LookUpIn(const Slice& payload, const LookupKey& key, LookupResult* result) const;
 
   const InternalKeyComparator comparator_;

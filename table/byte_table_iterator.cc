@@ -37,9 +37,9 @@ void ByteTableIterator::SeekToLast() {
   status_.PermitUncheckedError();
   status_ = Status::OK();
   prepared_ = Prepared::kNothing;
-  if (index_.groups() == 0) return Invalidate();
-  const uint32_t last = index_.groups() - 1;
-  if (LoadGroup(last)) ToRecord(last, group_offsets_.records - 1);
+  const uint64_t end = window_.part_end();
+  if (index_.groups() == 0 || end <= window_.part_begin()) return Invalidate();
+  ToRecordBefore(end);
 }
 
 // Of the record to start at: the placed one, or where that cannot be the target's the next one,
@@ -89,7 +89,7 @@ void ByteTableIterator::PrepareSeek(const Slice& target) {
       if (outcome == ByteTableIndex::Outcome::kMalformed) return;  // The seek will find out.
       prepared_ = Prepared::kPlaced;
       const uint64_t offset = SeekOffset(place_);
-      if (offset < data_bytes_) window_.Prepare(offset);
+      if (offset < window_.part_end()) window_.Prepare(offset);
       return;
     }
     case Prepared::kPlaced:
@@ -174,13 +174,18 @@ void ByteTableIterator::Next() {
 void ByteTableIterator::Prev() {
   assert(Valid());
   // Who walks backward has looked at the first record just before.
-  if (offset_ == 0) return Fail(window_.CheckPlace());
-  if (group_ == kNoGroup || offset_ <= group_offsets_.offsets[0] ||
-      offset_ > group_offsets_.offsets[group_offsets_.records]) {
-    if (!LoadGroup(index_.GroupAt(offset_ - 1))) return;
+  if (offset_ <= window_.part_begin()) return Fail(window_.CheckPlace());
+  ToRecordBefore(offset_);
+}
+
+// `offset` is where a record begins, or the end of the data; not 0.
+void ByteTableIterator::ToRecordBefore(uint64_t offset) {
+  if (group_ == kNoGroup || offset <= group_offsets_.offsets[0] ||
+      offset > group_offsets_.offsets[group_offsets_.records]) {
+    if (!LoadGroup(index_.GroupAt(offset - 1))) return;
   }
   const uint64_t* const begin = group_offsets_.offsets;
-  const uint64_t* const after = std::lower_bound(begin, begin + group_offsets_.records, offset_);
+  const uint64_t* const after = std::lower_bound(begin, begin + group_offsets_.records, offset);
   ToRecord(group_, static_cast<uint32_t>(after - begin) - 1);
 }
 
@@ -204,7 +209,7 @@ void ByteTableIterator::ToRecord(uint32_t group, uint32_t ordinal) {
 void ByteTableIterator::ReadForward(uint64_t offset, bool follows) {
   if (!window_.Holds(offset) || window_.MayBeOthers()) [[unlikely]] {
     // Who steps may still look at the last record's key, to pass its older versions.
-    if (offset == data_bytes_) return follows ? Fail(window_.CheckPlace()) : Invalidate();
+    if (offset >= window_.part_end()) return follows ? Fail(window_.CheckPlace()) : Invalidate();
     Status status = window_.ForwardUncut(offset, follows);
     if (!status.ok()) return Fail(std::move(status));
     record_.stable = window_.direct();

@@ -34,6 +34,7 @@ class ByteTableIterator final : public TableIterator {
   void Verify();
   void FailCorrupt(const char* why);
   bool LoadGroup(uint32_t group);
+  void ToRecordBefore(uint64_t offset);
   void ToRecord(uint32_t group, uint32_t ordinal);
 
   const InternalKeyComparator comparator_;

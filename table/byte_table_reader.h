@@ -36,6 +36,7 @@ class ByteTableReader final : public TableReader, private DataCuts {
 
   uint64_t CutAfter(uint64_t begin, uint64_t bytes) const override;
   uint64_t CutBefore(uint64_t end, uint64_t bytes) const override;
+  Part Within(const ReadBounds& bounds) const override { return PartWithin(*this, bounds); }
 
   const InternalKeyComparator comparator_;
   const std::shared_ptr<const void> owner_;

@@ -8,6 +8,16 @@
 
 namespace dlsm {
 
+DataCuts::Part PartWithin(const TableReader& table, const ReadBounds& bounds) {
+  DataCuts::Part part{0, table.meta().data_bytes};
+  const auto bound = [&table](const Slice& user_key) {
+    return table.BoundOffset(LookupKey(user_key, kSequenceNumberMax).internal_key());
+  };
+  if (bounds.lower.has_value()) part.begin = bound(*bounds.lower).least;
+  if (bounds.upper.has_value()) part.end = bound(*bounds.upper).most;
+  return part;
+}
+
 ReadAhead::ReadAhead(const RemoteSpan& data, const DataCuts* cuts, const TableReadOptions& options,
                      QueuePairs* queue_pairs)
     : data_(data),
@@ -15,6 +25,7 @@ ReadAhead::ReadAhead(const RemoteSpan& data, const DataCuts* cuts, const TableRe
       options_(options),
       queue_pairs_(queue_pairs),
       lost_nodes_(queue_pairs->LostNodes()),
+      bounds_(options.bounds),
       next_bytes_(options.prefetch_bytes) {}
 
 Status ReadAhead::CheckPlace() {
@@ -43,8 +54,8 @@ Status ReadAhead::ForwardUncut(uint64_t begin, bool follows) {
   assert(!sequential || end_ <= begin);
   const uint64_t counted_from = sequential ? end_ : begin;
   Grow(sequential, Direction::kForward);
-  UseInPlace(queue_pair, data, begin, begin + std::min(next_bytes_, data_.bytes - begin),
-             counted_from);
+  const uint64_t end = std::max(part_end(), begin + 1);  // Mostly `begin` is before part_end().
+  UseInPlace(queue_pair, data, begin, begin + std::min(next_bytes_, end - begin), counted_from);
   return Status::OK();
 }
 
@@ -54,7 +65,7 @@ Status ReadAhead::Backward(uint64_t end) {
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(QueuePairOrNoWindow(&queue_pair));
   Grow(direction_ == Direction::kBackward && end == begin_, Direction::kBackward);
-  return Load(queue_pair, cuts_->CutBefore(end, next_bytes_), end);
+  return Load(queue_pair, CutBackward(end, next_bytes_), end);
 }
 
 void ReadAhead::Prepare(uint64_t begin) {
@@ -67,7 +78,26 @@ void ReadAhead::Prepare(uint64_t begin) {
     return;
   }
   posted_.reset();
-  Post(queue_pair, begin, cuts_->CutAfter(begin, options_.prefetch_bytes));
+  Post(queue_pair, begin, CutForward(begin, options_.prefetch_bytes));
+}
+
+const DataCuts::Part& ReadAhead::PartNow() {
+  if (part_version_ != bounds_->version) {
+    part_ = cuts_->Within(*bounds_);
+    part_version_ = bounds_->version;
+  }
+  return part_;
+}
+
+// A unit is read even where it is out of bounds: its reader has asked for it.
+uint64_t ReadAhead::CutForward(uint64_t begin, uint64_t bytes) {
+  const uint64_t end = part_end();
+  return cuts_->CutAfter(begin, begin < end ? std::min(bytes, end - begin) : 1);
+}
+
+uint64_t ReadAhead::CutBackward(uint64_t end, uint64_t bytes) {
+  const uint64_t begin = part_begin();
+  return cuts_->CutBefore(end, begin < end ? std::min(bytes, end - begin) : 1);
 }
 
 // A reader whose first window is the largest one has said that it will read on.
@@ -88,7 +118,7 @@ Status ReadAhead::QueuePairOrNoWindow(QueuePair** queue_pair) {
 
 Status ReadAhead::ForwardFrom(QueuePair* queue_pair, uint64_t begin) {
   Grow(direction_ == Direction::kForward && begin == end_, Direction::kForward);
-  return Load(queue_pair, begin, cuts_->CutAfter(begin, next_bytes_));
+  return Load(queue_pair, begin, CutForward(begin, next_bytes_));
 }
 
 // All of the data; null where it is not to be read in place.
@@ -160,11 +190,11 @@ void ReadAhead::PostNext(QueuePair* queue_pair) {
   uint64_t begin = end_;
   uint64_t end = begin_;
   if (direction_ == Direction::kForward) {
-    if (begin == data_.bytes) return;
-    end = cuts_->CutAfter(begin, bytes);
+    if (begin >= part_end()) return;
+    end = CutForward(begin, bytes);
   } else {
-    if (end == 0) return;
-    begin = cuts_->CutBefore(end, bytes);
+    if (end <= part_begin()) return;
+    begin = CutBackward(end, bytes);
   }
   if (Post(queue_pair, begin, end) && !queue_pair->Ring().ok()) posted_.reset();
 }

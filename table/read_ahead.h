@@ -19,6 +19,7 @@
 #include <memory>
 
 #include "dLSM/status.h"
+#include "table/read_bounds.h"
 #include "table/table_reader.h"
 #include "util/fabric/fabric.h"
 
@@ -34,7 +35,16 @@ class DataCuts {
   // The smallest cut in [end - bytes, end), or the last one before `end` if there is none. `end` is
   // a cut and not 0.
   virtual uint64_t CutBefore(uint64_t end, uint64_t bytes) const = 0;
+  // The part of the data outside of which no key is within the bounds, between two cuts.
+  struct Part {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  virtual Part Within(const ReadBounds& bounds) const = 0;
 };
+
+// DataCuts::Within(), of a table whose cuts BoundOffset() knows.
+DataCuts::Part PartWithin(const TableReader& table, const ReadBounds& bounds);
 
 class ReadAhead {
  public:
@@ -76,6 +86,11 @@ class ReadAhead {
   // Of the byte at `offset` of the data, which is in the window.
   const char* At(uint64_t offset) const { return bytes_ + (offset - begin_); }
   bool Holds(uint64_t offset) const { return begin_ <= offset && offset < end_; }
+
+  // The part of the data that is within the bounds of the iterator, as they are now: all of it
+  // without bounds. Windows are cut there. Nobody wants what is before or behind.
+  uint64_t part_begin() { return bounds_ == nullptr ? 0 : PartNow().begin; }
+  uint64_t part_end() { return bounds_ == nullptr ? data_.bytes : PartNow().end; }
   // The window is the table's own memory.
   bool direct() const { return direct_; }
 
@@ -89,6 +104,9 @@ class ReadAhead {
     Ticket ticket{};
   };
 
+  const DataCuts::Part& PartNow();
+  uint64_t CutForward(uint64_t begin, uint64_t bytes);
+  uint64_t CutBackward(uint64_t end, uint64_t bytes);
   void Grow(bool sequential, Direction direction);
   Status QueuePairOrNoWindow(QueuePair** queue_pair);
   const char* InPlace(QueuePair* queue_pair) const;
@@ -108,6 +126,10 @@ class ReadAhead {
   const TableReadOptions options_;
   QueuePairs* const queue_pairs_;
   const std::atomic<uint32_t>& lost_nodes_;  // Of queue_pairs_.
+  const ReadBounds* const bounds_;           // Of options_.
+
+  DataCuts::Part part_;  // Within bounds_, as they were in that version.
+  uint64_t part_version_ = UINT64_MAX;
 
   Direction direction_ = Direction::kNone;
   bool sequential_ = false;

@@ -3,6 +3,8 @@
 #include <cassert>
 #include <utility>
 
+#include "table/read_bounds.h"
+
 namespace dlsm {
 namespace {
 
@@ -13,14 +15,14 @@ class RunIterator final : public TableIterator {
       : comparator_(comparator), run_(run), options_(options), queue_pairs_(queue_pairs) {}
 
   void SeekToFirst() override {
-    Open(0);
+    OpenForward(0);
     if (table_ != nullptr) table_->SeekToFirst();
     SkipForward();
   }
 
   void SeekToLast() override {
-    Open(run_.tables.size() - 1);
-    if (table_ != nullptr) table_->SeekToLast();
+    OpenBackward(LastWithinBounds());
+    ToLastOfTable();
     SkipBackward();
   }
 
@@ -69,7 +71,43 @@ class RunIterator final : public TableIterator {
 
  private:
   // The first table that does not end before `target`.
-  void OpenFor(const Slice& target) { Open(run_.FirstNotBefore(comparator_, target)); }
+  void OpenFor(const Slice& target) { OpenForward(run_.FirstNotBefore(comparator_, target)); }
+
+  // A table that is out of bounds ends the run as its end does.
+  void OpenForward(size_t index) { Open(IsBehindBounds(index) ? run_.tables.size() : index); }
+  void OpenBackward(size_t index) { Open(IsBeforeBounds(index) ? run_.tables.size() : index); }
+
+  bool IsBehindBounds(size_t index) const {
+    return index < run_.tables.size() && options_.bounds != nullptr &&
+           options_.bounds->upper.has_value() &&
+           comparator_.CompareUserKeys(ExtractUserKey(run_.tables[index]->meta().smallest),
+                                       *options_.bounds->upper) >= 0;
+  }
+  bool IsBeforeBounds(size_t index) const {
+    return index < run_.tables.size() && options_.bounds != nullptr &&
+           options_.bounds->lower.has_value() &&
+           comparator_.CompareUserKeys(ExtractUserKey(run_.tables[index]->meta().largest),
+                                       *options_.bounds->lower) < 0;
+  }
+  // Beyond the run if there is none.
+  size_t LastWithinBounds() const {
+    if (options_.bounds == nullptr || !options_.bounds->upper.has_value()) {
+      return run_.tables.size() - 1;
+    }
+    const LookupKey upper(*options_.bounds->upper, kSequenceNumberMax);
+    const size_t reaches = run_.FirstNotBefore(comparator_, upper.internal_key());
+    return reaches == run_.tables.size() || IsBehindBounds(reaches) ? reaches - 1 : reaches;
+  }
+  // What the table knows of its bounds may be off by some entries.
+  void ToLastOfTable() {
+    if (table_ == nullptr) return;
+    table_->SeekToLast();
+    if (options_.bounds == nullptr || !options_.bounds->upper.has_value()) return;
+    while (table_->Valid() && comparator_.CompareUserKeys(ExtractUserKey(table_->key()),
+                                                          *options_.bounds->upper) >= 0) {
+      table_->Prev();
+    }
+  }
 
   // An index beyond the run closes. (The one before 0 wraps around to beyond it.)
   void Open(size_t index) {
@@ -93,7 +131,7 @@ class RunIterator final : public TableIterator {
   [[gnu::noinline]] void SkipForward() {
     while (table_ != nullptr && !table_->Valid() && table_->status().ok()) {
       std::unique_ptr<TableIterator> left = std::move(table_);
-      Open(index_ + 1);
+      OpenForward(index_ + 1);
       if (table_ != nullptr) table_->SeekToFirst();
       Status place = left->CheckPlace();
       if (!place.ok()) [[unlikely]]
@@ -105,8 +143,8 @@ class RunIterator final : public TableIterator {
 
   void SkipBackward() {
     while (table_ != nullptr && !table_->Valid() && table_->status().ok()) {
-      Open(index_ - 1);
-      if (table_ != nullptr) table_->SeekToLast();
+      OpenBackward(index_ - 1);
+      ToLastOfTable();
     }
     ShowTable();
   }

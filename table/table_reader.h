@@ -27,6 +27,7 @@
 namespace dlsm {
 
 class CachedBlocks;
+struct ReadBounds;
 
 // Hands out the calling thread's queue pair to a memory node. Thread-safe.
 class QueuePairs {
@@ -53,6 +54,8 @@ struct TableReadOptions {
   // The first prefetch of an iterator; it doubles with sequential use up to the maximum.
   uint32_t prefetch_bytes = 4 << 10;  // About ten records: what a short scan uses.
   uint32_t prefetch_bytes_max = 1 << 20;
+  // Of iterators, which they outlive; null: none.
+  const ReadBounds* bounds = nullptr;
 };
 
 // Where a region is mapped, what is verified in place may change before it is used: who asks for

@@ -1,5 +1,5 @@
 // What options of the C interface point to: comparators, filter policies and caches, which may be
-// the caller's own.
+// the caller's own, and prefix extractors.
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -129,5 +129,17 @@ dlsm_cache_t* dlsm_cache_create_lru(size_t capacity) {
       [&](dlsm_cache_t* result) { result->cache.reset(dlsm::NewLRUCache(capacity)); });
 }
 void dlsm_cache_destroy(dlsm_cache_t* cache) { DeleteHandle(cache); }
+
+dlsm_slicetransform_t* dlsm_slicetransform_create_fixed_prefix(size_t bytes) {
+  return NewHandle<dlsm_slicetransform_t>([&](dlsm_slicetransform_t* result) {
+    result->transform.reset(dlsm::NewFixedPrefixTransform(bytes));
+  });
+}
+dlsm_slicetransform_t* dlsm_slicetransform_create_capped_prefix(size_t bytes) {
+  return NewHandle<dlsm_slicetransform_t>([&](dlsm_slicetransform_t* result) {
+    result->transform.reset(dlsm::NewCappedPrefixTransform(bytes));
+  });
+}
+void dlsm_slicetransform_destroy(dlsm_slicetransform_t* transform) { DeleteHandle(transform); }
 
 }  // extern "C"

@@ -12,6 +12,7 @@
 #include "dLSM/filter_policy.h"
 #include "dLSM/iterator.h"
 #include "dLSM/options.h"
+#include "dLSM/slice_transform.h"
 #include "dLSM/status.h"
 #include "dLSM/write_batch.h"
 #include "port/allocation_point.h"
@@ -30,6 +31,9 @@ struct dlsm_filterpolicy_t {
 };
 struct dlsm_cache_t {
   std::shared_ptr<dlsm::Cache> cache;
+};
+struct dlsm_slicetransform_t {
+  std::shared_ptr<const dlsm::SliceTransform> transform;
 };
 
 namespace dlsm::c {

@@ -122,6 +122,11 @@ void dlsm_options_set_filter_policy(dlsm_options_t* options, dlsm_filterpolicy_t
   SetObject(policy == nullptr ? nullptr : policy->policy, &options->objects.filter_policy,
             &options->options.filter_policy);
 }
+void dlsm_options_set_prefix_extractor(dlsm_options_t* options,
+                                       const dlsm_slicetransform_t* transform) {
+  if (options == nullptr) return;
+  options->options.prefix_extractor = transform == nullptr ? nullptr : transform->transform;
+}
 void dlsm_options_set_create_if_missing(dlsm_options_t* options, uint8_t value) {
   Set(options, &dlsm::Options::create_if_missing, value != 0);
 }
@@ -352,6 +357,9 @@ void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const
   SetBound(options, key, keylen,
            {&dlsm_readoptions_t::upper_bytes, &dlsm_readoptions_t::upper,
             &dlsm::ReadOptions::iterate_upper_bound});
+}
+void dlsm_readoptions_set_prefix_same_as_start(dlsm_readoptions_t* options, uint8_t value) {
+  Set(options, &dlsm::ReadOptions::prefix_same_as_start, value != 0);
 }
 
 dlsm_writeoptions_t* dlsm_writeoptions_create(void) { return NewHandle<dlsm_writeoptions_t>(); }

@@ -149,6 +149,9 @@ TEST(COptionsTest, SettersOfReads) {
   dlsm_readoptions_set_fill_cache(handle.get(), 0);
   EXPECT_FALSE(handle->options.verify_checksums);
   EXPECT_FALSE(handle->options.fill_cache);
+  EXPECT_FALSE(handle->options.prefix_same_as_start);
+  dlsm_readoptions_set_prefix_same_as_start(handle.get(), 1);
+  EXPECT_TRUE(handle->options.prefix_same_as_start);
 }
 
 // Fails if boundaries of compute nodes are taken for those of shards, or for C strings.

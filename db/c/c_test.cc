@@ -123,6 +123,25 @@ TEST_F(CTest, IteratorsGoBothWaysWithinBounds) {
   dlsm_iter_destroy(iterator);
 }
 
+TEST_F(CTest, IteratorsStayWithinAPrefix) {
+  dlsm_slicetransform_t* const prefixes = dlsm_slicetransform_create_fixed_prefix(1);
+  dlsm_options_set_prefix_extractor(options_, prefixes);
+  dlsm_slicetransform_destroy(prefixes);
+  Open();
+  for (const char* key : {"a1", "b1", "b2", "c1"}) Put(key, "");
+  dlsm_readoptions_set_prefix_same_as_start(read_, 1);
+  dlsm_iterator_t* const iterator = dlsm_create_iterator(db_, read_);
+  dlsm_iter_seek(iterator, "b2", 2);
+  EXPECT_EQ(At(iterator), "b2=");
+  dlsm_iter_next(iterator);
+  EXPECT_EQ(At(iterator), "<end>");
+  dlsm_iter_seek_for_prev(iterator, "b1", 2);
+  EXPECT_EQ(At(iterator), "b1=");
+  dlsm_iter_prev(iterator);
+  EXPECT_EQ(At(iterator), "<end>");
+  dlsm_iter_destroy(iterator);
+}
+
 // Fails if the options that an iterator was made with, once they are changed or gone, change its
 // bounds or take them away. What is short lies in a std::string, what is long elsewhere.
 TEST_F(CTest, IteratorsKeepTheirBounds) {

@@ -24,6 +24,7 @@ class DbIterator final : public Iterator {
              std::shared_ptr<Statistics> statistics)
       : comparator_(comparator),
         options_(options),
+        bounds_(options.bounds.get()),
         holder_(std::move(holder)),
         statistics_(std::move(statistics)),
         entries_(std::move(entries)) {}
@@ -64,9 +65,10 @@ class DbIterator final : public Iterator {
   void Seek(const Slice& target) override try {
     const CallTimer timer(statistics_.get(), HistogramType::kSeek);
     if (!StartSeek(/*forward=*/true)) return;
-    const bool below = options_.lower_bound.has_value() &&
-                       comparator_.CompareUserKeys(target, *options_.lower_bound) < 0;
-    SeekEntries(below ? *options_.lower_bound : target);
+    if (bounds_ != nullptr) bounds_->Follow(target);
+    const Slice* const lower = LowerBound();
+    const bool below = lower != nullptr && comparator_.CompareUserKeys(target, *lower) < 0;
+    SeekEntries(below ? *lower : target);
     ShowForward(/*skipping=*/false);
   } catch (const std::bad_alloc&) {
     FailForMemory();
@@ -75,12 +77,10 @@ class DbIterator final : public Iterator {
   void SeekToFirst() override try {
     const CallTimer timer(statistics_.get(), HistogramType::kSeek);
     if (!StartSeek(/*forward=*/true)) return;
-    if (options_.lower_bound.has_value()) {
-      SeekEntries(*options_.lower_bound);
-    } else {
-      entries_->SeekToFirst();
-    }
+    if (bounds_ != nullptr) bounds_->Unfollow();
+    SeekEntriesToFirst();
     ShowForward(/*skipping=*/false);
+    FollowShown();
   } catch (const std::bad_alloc&) {
     FailForMemory();
   }
@@ -88,27 +88,26 @@ class DbIterator final : public Iterator {
   void SeekToLast() override try {
     const CallTimer timer(statistics_.get(), HistogramType::kSeek);
     if (!StartSeek(/*forward=*/false)) return;
-    if (options_.upper_bound.has_value()) {
-      SeekEntriesBefore(*options_.upper_bound, kSequenceNumberMax);
-    } else {
-      entries_->SeekToLast();
-    }
+    if (bounds_ != nullptr) bounds_->Unfollow();
+    SeekEntriesToLast();
     ShowBackward();
+    FollowShown();
   } catch (const std::bad_alloc&) {
     FailForMemory();
   }
 
   void SeekForPrev(const Slice& target) override try {
-    if (options_.upper_bound.has_value() &&
-        comparator_.CompareUserKeys(target, *options_.upper_bound) >= 0) {
-      SeekToLast();
-      return;
-    }
     const CallTimer timer(statistics_.get(), HistogramType::kSeek);
     if (!StartSeek(/*forward=*/false)) return;
-    // Behind all versions of it, which are numbered from 1 on, and no further: what follows may be
-    // many deletions.
-    SeekEntriesBefore(target, /*sequence=*/0);
+    if (bounds_ != nullptr) bounds_->Follow(target);
+    const Slice* const upper = UpperBound();
+    if (upper != nullptr && comparator_.CompareUserKeys(target, *upper) >= 0) {
+      SeekEntriesToLast();
+    } else {
+      // Behind all versions of it, which are numbered from 1 on, and no further: what follows may
+      // be many deletions.
+      SeekEntriesBefore(target, /*sequence=*/0);
+    }
     ShowBackward();
   } catch (const std::bad_alloc&) {
     FailForMemory();
@@ -171,16 +170,37 @@ class DbIterator final : public Iterator {
     return true;
   }
 
-  // Back to the entries of the key that is shown.
+  // May be null.
+  const Slice* LowerBound() const {
+    return bounds_ != nullptr && bounds_->now().lower.has_value() ? &*bounds_->now().lower
+                                                                  : nullptr;
+  }
+  const Slice* UpperBound() const {
+    return bounds_ != nullptr && bounds_->now().upper.has_value() ? &*bounds_->now().upper
+                                                                  : nullptr;
+  }
+
+  // After a seek without a target, whose prefix is that of the key that it has found.
+  void FollowShown() {
+    if (bounds_ != nullptr && Valid()) bounds_->Follow(key_);
+  }
+
+  // Back to the entries of the key that is shown. Where the entries have left the bounds, nothing
+  // that is before those is looked at.
   [[gnu::noinline]] void TurnForward() {
     forward_ = true;
     passed_ = saved_key_;
     saved_value_.clear();
-    if (entries_->Valid()) {
+    if (entries_->Valid() && !IsBeforeBounds()) {
       entries_->Next();
+    } else if (bounds_ != nullptr) {
+      SeekEntries(saved_key_);
     } else {
       entries_->SeekToFirst();
     }
+  }
+  bool IsBeforeBounds() const {
+    return bounds_ != nullptr && bounds_->EndBackward(ExtractUserKey(entries_->key()));
   }
 
   // A long scan is mostly in one table at a time, which lies below several iterators that choose
@@ -211,6 +231,22 @@ class DbIterator final : public Iterator {
   void SeekEntries(const Slice& user_key) {
     const LookupKey target(user_key, options_.sequence);
     entries_->Seek(target.internal_key());
+  }
+
+  // Within the bounds.
+  void SeekEntriesToFirst() {
+    if (const Slice* const lower = LowerBound(); lower != nullptr) {
+      SeekEntries(*lower);
+    } else {
+      entries_->SeekToFirst();
+    }
+  }
+  void SeekEntriesToLast() {
+    if (const Slice* const upper = UpperBound(); upper != nullptr) {
+      SeekEntriesBefore(*upper, kSequenceNumberMax);
+    } else {
+      entries_->SeekToLast();
+    }
   }
 
   // To the last entry of the keys before `user_key`, or of its versions later than `sequence`.
@@ -266,10 +302,7 @@ class DbIterator final : public Iterator {
       const Slice entry = entries_->key();
       if (!Check(entry)) return;
       const Slice user_key = ExtractUserKey(entry);
-      if (options_.upper_bound.has_value() &&
-          comparator_.CompareUserKeys(user_key, *options_.upper_bound) >= 0) {
-        return;
-      }
+      if (bounds_ != nullptr && bounds_->EndForward(user_key)) return;
       if (!IsVisible(entry)) {
         if (skipping && passed_.data() != saved_key_.data()) KeepPassed();
         continue;
@@ -298,10 +331,7 @@ class DbIterator final : public Iterator {
       if (!Check(entry)) return;
       const Slice user_key = ExtractUserKey(entry);
       if (found && comparator_.CompareUserKeys(user_key, saved_key_) < 0) break;
-      if (options_.lower_bound.has_value() &&
-          comparator_.CompareUserKeys(user_key, *options_.lower_bound) < 0) {
-        break;
-      }
+      if (bounds_ != nullptr && bounds_->EndBackward(user_key)) break;
       if (!IsVisible(entry)) continue;
       found = TrailerType(ExtractTrailer(entry)) == ValueType::kValue;
       if (!found) continue;
@@ -316,6 +346,7 @@ class DbIterator final : public Iterator {
   const port::ProcessMark made_by_;
   const InternalKeyComparator comparator_;
   const DbIteratorOptions options_;
+  IteratorBounds* const bounds_;  // Those of the options, or null.
   const std::shared_ptr<const void> holder_;
   const std::shared_ptr<Statistics> statistics_;
   const std::unique_ptr<InternalIterator> entries_;  // After holder_: destroyed before it.

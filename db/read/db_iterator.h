@@ -3,12 +3,12 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "dLSM/iterator.h"
 #include "dLSM/options.h"
 #include "dLSM/statistics.h"
+#include "db/read/iterator_bounds.h"
 #include "db/tree/table.h"
 #include "table/internal_iterator.h"
 #include "table/internal_key.h"
@@ -17,8 +17,8 @@ namespace dlsm {
 
 struct DbIteratorOptions {
   SequenceNumber sequence = kSequenceNumberMax;
-  std::optional<Slice> lower_bound;
-  std::optional<Slice> upper_bound;
+  // May be null. The iterators below may have been told where they are.
+  std::shared_ptr<IteratorBounds> bounds;
   // Told in the end how many seeks there were; what keeps the entries keeps it. May be null.
   const Table* counts_seeks = nullptr;
 };

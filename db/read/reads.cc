@@ -78,25 +78,31 @@ uint64_t Reads::ApproximateBytes(const Version& version, const Range& range) con
   return bytes;
 }
 
-DbIteratorOptions Reads::IteratorOptions(const ReadOptions& options, SequenceNumber sequence) {
+Status Reads::CheckIterator(const ReadOptions& options) const {
+  if (!options.prefix_same_as_start || options_->prefix_extractor != nullptr) return Status::OK();
+  return Status::InvalidArgument(
+      "prefix_same_as_start needs to know what a prefix is",
+      "open the database with Options::prefix_extractor (slice_transform.h)");
+}
+
+DbIteratorOptions Reads::IteratorOptions(const ReadOptions& options, SequenceNumber sequence,
+                                         TableReadOptions* read_options) const {
   DbIteratorOptions iterator_options;
-  if (options.iterate_lower_bound != nullptr) {
-    iterator_options.lower_bound = *options.iterate_lower_bound;
-  }
-  if (options.iterate_upper_bound != nullptr) {
-    iterator_options.upper_bound = *options.iterate_upper_bound;
-  }
+  iterator_options.bounds = IteratorBounds::Of(*options_, options, *comparator_);
+  if (iterator_options.bounds != nullptr) read_options->bounds = &iterator_options.bounds->now();
   iterator_options.sequence = sequence;
   return iterator_options;
 }
 
 Iterator* Reads::NewIterator(ShardView shard, SequenceNumber sequence, const ReadOptions& options,
                              std::shared_ptr<const void> holder) const {
+  if (const Status usable = CheckIterator(options); !usable.ok()) return NewErrorIterator(usable);
   statistics_->Add(Ticker::kIteratorsCreated);
-  DbIteratorOptions iterator_options = IteratorOptions(options, sequence);
+  TableReadOptions read_options = TableReadOptionsFor(*options_, options);
+  DbIteratorOptions iterator_options = IteratorOptions(options, sequence, &read_options);
   iterator_options.counts_seeks = shard.view->version->levels().front().sentinel().index->oldest();
-  auto entries = NewViewIterator(*comparator_, *shard.view, sequence,
-                                 TableReadOptionsFor(*options_, options), shard.queue_pairs);
+  auto entries =
+      NewViewIterator(*comparator_, *shard.view, sequence, read_options, shard.queue_pairs);
   if (holder == nullptr) holder = std::move(shard.view);
   return NewDbIterator(*comparator_, std::move(entries), iterator_options, std::move(holder),
                        statistics_)
@@ -108,11 +114,14 @@ Iterator* Reads::NewIterator(size_t first, std::vector<ShardView> shards, Sequen
   if (map_->count() == 1) {
     return NewIterator(std::move(shards.front()), sequence, options, std::move(holder));
   }
+  if (const Status usable = CheckIterator(options); !usable.ok()) return NewErrorIterator(usable);
   statistics_->Add(Ticker::kIteratorsCreated);
+  TableReadOptions read_options = TableReadOptionsFor(*options_, options);
+  const DbIteratorOptions iterator_options = IteratorOptions(options, sequence, &read_options);
   return NewDbIterator(*comparator_,
                        NewShardsIterator(*comparator_, *map_, first, std::move(shards), sequence,
-                                         TableReadOptionsFor(*options_, options)),
-                       IteratorOptions(options, sequence), std::move(holder), statistics_)
+                                         read_options),
+                       iterator_options, std::move(holder), statistics_)
       .release();
 }
 

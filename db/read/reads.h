@@ -73,7 +73,11 @@ class Reads {
   uint64_t ApproximateBytes(const Version& version, const Range& range) const;
 
  private:
-  static DbIteratorOptions IteratorOptions(const ReadOptions& options, SequenceNumber sequence);
+  // Whether an iterator can be made with these options.
+  Status CheckIterator(const ReadOptions& options) const;
+  // *read_options get the bounds, if there are any.
+  DbIteratorOptions IteratorOptions(const ReadOptions& options, SequenceNumber sequence,
+                                    TableReadOptions* read_options) const;
 
   const Options* const options_;
   const InternalKeyComparator* const comparator_;

@@ -8,6 +8,7 @@
 #include "db/read/hidden_entries.h"
 #include "db/tree/level_iterator.h"
 #include "table/merging_iterator.h"
+#include "table/read_bounds.h"
 
 namespace dlsm {
 namespace {
@@ -46,13 +47,14 @@ class ShardsIterator final : public InternalIterator {
     SkipForward(Move::kSeek);
   }
   void SeekToLast() override {
-    Begin(parts_.size() - 1);
+    const ReadBounds* const bounds = read_options_.bounds;
+    Begin(bounds != nullptr && bounds->upper.has_value() ? PartOf(*bounds->upper)
+                                                         : parts_.size() - 1);
     Here()->SeekToLast();
     SkipBackward();
   }
   void Seek(const Slice& target) override {
-    const size_t shard = map_.ShardOf(*comparator_.user_comparator(), ExtractUserKey(target));
-    Begin(std::clamp(shard, first_, first_ + parts_.size() - 1) - first_);
+    Begin(PartOf(ExtractUserKey(target)));
     Here()->Seek(target);
     SkipForward(Move::kSeek);
   }
@@ -82,6 +84,11 @@ class ShardsIterator final : public InternalIterator {
   };
 
   InternalIterator* Here() const { return parts_[at_].entries.get(); }
+  // The nearest one to the key.
+  size_t PartOf(const Slice& user_key) const {
+    const size_t shard = map_.ShardOf(*comparator_.user_comparator(), user_key);
+    return std::clamp(shard, first_, first_ + parts_.size() - 1) - first_;
+  }
   // A seek.
   void Begin(size_t part) {
     status_.PermitUncheckedError();
@@ -106,8 +113,21 @@ class ShardsIterator final : public InternalIterator {
     return left;
   }
   bool Ended() const { return !Here()->Valid() && Here()->status().ok(); }
+  // Whether the part after this one, or before it, may have keys within the bounds.
+  bool MayGoOn() const {
+    const ReadBounds* const bounds = read_options_.bounds;
+    return at_ + 1 < parts_.size() &&
+           (bounds == nullptr || !bounds->upper.has_value() ||
+            comparator_.CompareUserKeys(map_.boundaries[first_ + at_], *bounds->upper) < 0);
+  }
+  bool MayGoBack() const {
+    const ReadBounds* const bounds = read_options_.bounds;
+    return at_ > 0 &&
+           (bounds == nullptr || !bounds->lower.has_value() ||
+            comparator_.CompareUserKeys(map_.boundaries[first_ + at_ - 1], *bounds->lower) > 0);
+  }
   void SkipForward(Move move) {
-    if (Ended() && at_ + 1 < parts_.size()) [[unlikely]]
+    if (Ended() && MayGoOn()) [[unlikely]]
       return EnterNext(move);
     Show(*Here());
   }
@@ -117,7 +137,7 @@ class ShardsIterator final : public InternalIterator {
   [[gnu::noinline]] void EnterNext(Move move) {
     const std::unique_ptr<InternalIterator> left = Leave(at_ + 1);
     Here()->SeekToFirst();
-    while (Ended() && at_ + 1 < parts_.size()) {
+    while (Ended() && MayGoOn()) {
       Leave(at_ + 1);
       Here()->SeekToFirst();
     }
@@ -129,7 +149,7 @@ class ShardsIterator final : public InternalIterator {
     Show(*Here());
   }
   void SkipBackward() {
-    while (Ended() && at_ > 0) {
+    while (Ended() && MayGoBack()) {
       Leave(at_ - 1);
       Here()->SeekToLast();
     }

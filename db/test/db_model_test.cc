@@ -14,6 +14,7 @@
 #include "dLSM/comparator.h"
 #include "dLSM/get_pipeline.h"
 #include "dLSM/pinnable_slice.h"
+#include "dLSM/slice_transform.h"
 #include "dLSM/write_batch.h"
 #include "db/test/map_source_testing.h"
 #include "db/test/model_shapes_testing.h"
@@ -44,6 +45,9 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
     constexpr uint64_t kValueCaches[] = {0, uint64_t{64} << 10, uint64_t{4} << 20};
     options_.value_cache_size = kValueCaches[std::get<1>(GetParam()) % 3];
     shape().change(&options_);
+    const uint64_t prefix_bytes = 1 + std::get<1>(GetParam()) % 3;
+    options_.prefix_extractor.reset(prefix_bytes == 3 ? NewCappedPrefixTransform(prefix_bytes)
+                                                      : NewFixedPrefixTransform(prefix_bytes));
     if (shape().memory_nodes > 1) {
       nodes_.emplace(static_cast<size_t>(shape().memory_nodes), shape().fabric);
       options_ = nodes_->With(options_);
@@ -155,8 +159,10 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
     Slice lower_slice;
     Slice upper_slice;
     std::unique_ptr<Iterator> iterator;
-    Entries entries;
-    size_t at = 0;  // entries.size(): not valid.
+    Entries all;  // Within the bounds.
+    bool keeps_prefix = false;
+    Entries entries;  // Of these, those with the prefix that was sought last.
+    size_t at = 0;    // entries.size(): not valid.
   };
 
   void Pin() {
@@ -251,11 +257,16 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
       walk->upper_slice = walk->upper;
       options.iterate_upper_bound = &walk->upper_slice;
     }
+    // In other orders keys with one prefix do not follow each other.
+    walk->keeps_prefix = random_.OneIn(2) && (options_.comparator == BytewiseComparator() ||
+                                              options_.comparator == ReverseBytewiseComparator());
+    options.prefix_same_as_start = walk->keeps_prefix;
     for (const auto& [key, value] : model) {
       if (options.iterate_lower_bound != nullptr && Compare(key, walk->lower) < 0) continue;
       if (options.iterate_upper_bound != nullptr && Compare(key, walk->upper) >= 0) continue;
-      walk->entries.emplace_back(key, value);
+      walk->all.emplace_back(key, value);
     }
+    walk->entries = walk->all;
     walk->at = walk->entries.size();
     walk->iterator.reset(db_->NewIterator(options));
     ASSERT_FALSE(walk->iterator->Valid());
@@ -288,12 +299,28 @@ class ModelTest : public testing::TestWithParam<std::tuple<ModelShape, uint64_t>
     }
   }
 
+  // Leaves the entries with the prefix of this key.
+  void KeepPrefixOf(Walk* walk, const std::string& key) {
+    walk->entries = walk->all;
+    const SliceTransform& prefixes = *options_.prefix_extractor;
+    if (!walk->keeps_prefix || !prefixes.InDomain(key)) return;
+    std::erase_if(walk->entries, [&](const auto& entry) {
+      return !prefixes.InDomain(entry.first) ||
+             prefixes.Transform(entry.first) != prefixes.Transform(key);
+    });
+  }
+
   void Reposition(Walk* walk, uint64_t dice) {
     const Entries& entries = walk->entries;
     // Now and then the very bytes that the iterator shows, which must not go while they are sought.
     const bool own = walk->iterator->Valid() && random_.OneIn(3);
     const std::string target = own ? walk->iterator->key().ToString() : RandomKey();
     const auto sought = [&] { return own ? walk->iterator->key() : Slice(target); };
+    if (dice % 4 >= 2) {
+      KeepPrefixOf(walk, target);
+    } else if (!walk->all.empty()) {
+      KeepPrefixOf(walk, dice % 4 == 0 ? walk->all.front().first : walk->all.back().first);
+    }
     const auto behind = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
       return Compare(entry.first, target) > 0;
     });

@@ -26,6 +26,17 @@ class OwnFilterPolicy final : public FilterPolicy {
   }
 };
 
+class OwnTransform final : public SliceTransform {
+ public:
+  const char* Name() const override { return "test.UpToSlash"; }
+  Slice Transform(const Slice& key) const override {
+    return Slice(key.data(), key.ToString().find('/') + 1);
+  }
+  bool InDomain(const Slice& key) const override {
+    return key.ToString().find('/') != std::string::npos;
+  }
+};
+
 class OwnCache final : public Cache {
  public:
   explicit OwnCache(size_t capacity) : cache_(NewLRUCache(capacity)) {}
@@ -53,6 +64,10 @@ std::unique_ptr<const Comparator> ComparatorWithoutRtti() {
 
 std::unique_ptr<const FilterPolicy> FilterPolicyWithoutRtti() {
   return std::make_unique<OwnFilterPolicy>();
+}
+
+std::shared_ptr<const SliceTransform> UpToSlashWithoutRtti() {
+  return std::make_shared<OwnTransform>();
 }
 
 std::unique_ptr<Cache> CacheWithoutRtti(size_t capacity) {

@@ -8,6 +8,7 @@
 #include "dLSM/cache.h"
 #include "dLSM/comparator.h"
 #include "dLSM/filter_policy.h"
+#include "dLSM/slice_transform.h"
 
 namespace dlsm {
 
@@ -16,6 +17,9 @@ std::unique_ptr<const Comparator> ComparatorWithoutRtti();
 
 // Its filters are "x", and match everything.
 std::unique_ptr<const FilterPolicy> FilterPolicyWithoutRtti();
+
+// The prefix is what ends with the first slash; a key without one has none.
+std::shared_ptr<const SliceTransform> UpToSlashWithoutRtti();
 
 // A cache that passes everything on to one from NewLRUCache().
 std::unique_ptr<Cache> CacheWithoutRtti(size_t capacity);

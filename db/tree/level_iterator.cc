@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "table/read_bounds.h"
 #include "table/run_iterator.h"
 
 namespace dlsm {
@@ -11,8 +12,10 @@ namespace {
 
 std::unique_ptr<TableIterator> OpenRun(const InternalKeyComparator& comparator, const RunView& run,
                                        const TableReadOptions& options, QueuePairs* queue_pairs) {
-  return run.tables.size() == 1 ? run.tables.front()->NewIterator(options, queue_pairs)
-                                : NewRunIterator(comparator, run, options, queue_pairs);
+  // Where there are bounds, the run leaves a table alone that is beyond them.
+  return run.tables.size() == 1 && options.bounds == nullptr
+             ? run.tables.front()->NewIterator(options, queue_pairs)
+             : NewRunIterator(comparator, run, options, queue_pairs);
 }
 
 // A seek opens a guard, and mostly the guard has one run: then nothing but that is allocated.
@@ -40,7 +43,10 @@ class LevelIterator final : public TableIterator {
     SkipForward(Move::kSeek);
   }
   void SeekToLast() override {
-    Open(level_.guards().size());
+    const ReadBounds* const bounds = options_.bounds;
+    Open(bounds != nullptr && bounds->upper.has_value()
+             ? level_.GuardsUpTo(comparator_, *bounds->upper)
+             : level_.guards().size());
     open_->SeekToLast();
     SkipBackward();
   }
@@ -121,15 +127,25 @@ class LevelIterator final : public TableIterator {
     ShowOpen();
   }
 
-  // The next guard that has tables; guards().size() + 1 if there is none.
+  // The next guard that has tables; guards().size() + 1 if there is none within the bounds.
   size_t NextWithTables() const {
+    const size_t end = level_.guards().size() + 1;
     size_t next = index_ + 1;
-    while (next <= level_.guards().size() && GuardAt(next).tables.empty()) ++next;
-    return next;
+    while (next < end && GuardAt(next).tables.empty()) ++next;
+    const ReadBounds* const bounds = options_.bounds;
+    const bool behind = next < end && bounds != nullptr && bounds->upper.has_value() &&
+                        comparator_.CompareUserKeys(GuardAt(next).key, *bounds->upper) >= 0;
+    return behind ? end : next;
+  }
+  // Whether guards before this one may have keys within the bounds.
+  bool MayGoBack() const {
+    const ReadBounds* const bounds = options_.bounds;
+    return index_ > 0 && (bounds == nullptr || !bounds->lower.has_value() ||
+                          comparator_.CompareUserKeys(GuardAt(index_).key, *bounds->lower) > 0);
   }
 
   void SkipBackward() {
-    while (!open_->Valid() && open_->status().ok() && index_ > 0) {
+    while (!open_->Valid() && open_->status().ok() && MayGoBack()) {
       size_t next = index_ - 1;
       while (next > 0 && GuardAt(next).tables.empty()) --next;
       Open(next);

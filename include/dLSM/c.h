@@ -45,6 +45,7 @@ typedef struct dlsm_filterpolicy_t dlsm_filterpolicy_t;
 typedef struct dlsm_iterator_t dlsm_iterator_t;
 typedef struct dlsm_options_t dlsm_options_t;
 typedef struct dlsm_readoptions_t dlsm_readoptions_t;
+typedef struct dlsm_slicetransform_t dlsm_slicetransform_t;
 typedef struct dlsm_snapshot_t dlsm_snapshot_t;
 typedef struct dlsm_writebatch_t dlsm_writebatch_t;
 typedef struct dlsm_writeoptions_t dlsm_writeoptions_t;
@@ -177,6 +178,9 @@ void dlsm_options_destroy(dlsm_options_t* options);
 void dlsm_options_set_comparator(dlsm_options_t* options, dlsm_comparator_t* comparator);
 /* NULL: the default one. */
 void dlsm_options_set_filter_policy(dlsm_options_t* options, dlsm_filterpolicy_t* policy);
+/* NULL: none. The options share it: it may be destroyed at any time after this. */
+void dlsm_options_set_prefix_extractor(dlsm_options_t* options,
+                                       const dlsm_slicetransform_t* transform);
 void dlsm_options_set_create_if_missing(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_error_if_exists(dlsm_options_t* options, uint8_t value);
 void dlsm_options_set_take_over(dlsm_options_t* options, uint8_t value);
@@ -298,6 +302,12 @@ dlsm_filterpolicy_t* dlsm_filterpolicy_create(
 dlsm_filterpolicy_t* dlsm_filterpolicy_create_bloom(int bits_per_key);
 void dlsm_filterpolicy_destroy(dlsm_filterpolicy_t* policy);
 
+/* -------- Prefixes of keys, as in slice_transform.h. */
+
+dlsm_slicetransform_t* dlsm_slicetransform_create_fixed_prefix(size_t bytes);
+dlsm_slicetransform_t* dlsm_slicetransform_create_capped_prefix(size_t bytes);
+void dlsm_slicetransform_destroy(dlsm_slicetransform_t* transform);
+
 /* -------- Options of calls */
 
 dlsm_readoptions_t* dlsm_readoptions_create(void);
@@ -312,6 +322,7 @@ void dlsm_readoptions_set_iterate_lower_bound(dlsm_readoptions_t* options, const
                                               size_t keylen);
 void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const char* key,
                                               size_t keylen);
+void dlsm_readoptions_set_prefix_same_as_start(dlsm_readoptions_t* options, uint8_t value);
 
 dlsm_writeoptions_t* dlsm_writeoptions_create(void);
 void dlsm_writeoptions_destroy(dlsm_writeoptions_t* options);

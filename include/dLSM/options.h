@@ -40,6 +40,7 @@ class Cache;
 class FaultInjector;
 class NodeConnector;
 class FilterPolicy;
+class SliceTransform;
 class Snapshot;
 class Statistics;
 
@@ -276,6 +277,9 @@ struct Options {
   static const FilterPolicy* const kNoFilter;
   // Verify every checksum on every read, whatever ReadOptions say.
   bool paranoid_checks = false;
+  // Tells the prefixes of keys for ReadOptions::prefix_same_as_start. The database shares it. It
+  // may be null, and may differ from one open to the next: it is not stored.
+  std::shared_ptr<const SliceTransform> prefix_extractor;
 
   // -------- Merges.
   CompactionStyle compaction_style = CompactionStyle::kGuards;
@@ -370,6 +374,12 @@ struct ReadOptions {
   // Bounds of an iterator: [lower, upper). The slices outlive the iterator.
   const Slice* iterate_lower_bound = nullptr;
   const Slice* iterate_upper_bound = nullptr;
+  // An iterator stays within one prefix, as Options::prefix_extractor, which has to be there, tells
+  // it: after Seek(target) or SeekForPrev(target) it is valid only at keys with the prefix of
+  // `target`, after SeekToFirst() and SeekToLast() with that of the key found there. A target
+  // without a prefix does not restrict it. Bounds count, too. In the bytewise order nothing beyond
+  // the prefix is read of tables, nor of anything beyond the bounds.
+  bool prefix_same_as_start = false;
 };
 
 struct WriteOptions {
