@@ -76,7 +76,10 @@ endif()
 if(NOT DLSM_SANITIZE AND NOT BUILD_SHARED_LIBS)
   add_test(NAME python COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/python-test
                                $<TARGET_FILE_DIR:Server>)
-  set_tests_properties(python PROPERTIES LABELS end_to_end TIMEOUT 300 COST 40 SKIP_RETURN_CODE 77)
+  add_test(NAME python.wheel COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/python-wheel
+                                     $<TARGET_FILE_DIR:Server>)
+  set_tests_properties(python python.wheel PROPERTIES LABELS end_to_end TIMEOUT 300 COST 40
+                       RESOURCE_LOCK python SKIP_RETURN_CODE 77)
 endif()
 
 # LevelDB's interface: its classes here, programs that were linked to LevelDB in a script.

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "port/sync_point.h"
+
 namespace dlsm {
 namespace {
 
@@ -171,6 +173,7 @@ bool BackgroundWorkers::WorkAt(Kind* kind, Piece piece, Background* shard, Clock
 // Who stops it waits for what one shard sends, not for all of them: a memory node that hangs may
 // take a time-out for each.
 Clock::time_point BackgroundWorkers::KeepHouse(KeptHouse* kept) {
+  port::SyncPoint(kept->begun ? "house: look" : "house: first look");
   const bool room_is_due = kept->room_is_due.exchange(false, std::memory_order_acquire);
   // Whether somebody writes cannot be told before the second look. But the first one may be late,
   // so that writers wait already for what they have asked for.

@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
 
 #include "dLSM/write_batch.h"
 #include "db/test/test_database_testing.h"
+#include "port/sync_point.h"
 #include "util/eventually_testing.h"
 
 namespace dlsm {
@@ -104,6 +108,43 @@ TEST_F(DbReserveTest, GrowsBesideAFastWriter) {
   EXPECT_OK(db_->Flush(FlushOptions()));
   refusing_ = false;
   ASSERT_NO_FATAL_FAILURE(ExpectAll());
+}
+
+std::atomic<uint64_t> puts_done{0};
+std::atomic<uint64_t> puts_before_wait{0};
+std::atomic<bool> waited_for_second_look{false};
+
+// The first look of a database at its memory node comes late: once its writer waits. Later looks
+// come only after the writer has gone on.
+void HoldUpLooks(const char* place) {
+  if (place == std::string_view("house: first look")) {
+    uint64_t seen = UINT64_MAX;
+    for (int i = 0; i < 250 && (puts_done == 0 || seen != puts_done); ++i) {
+      seen = puts_done;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    puts_before_wait = puts_done.load();
+  } else if (place == std::string_view("house: look") && puts_before_wait != 0) {
+    const uint64_t then = puts_before_wait;
+    if (!Eventually([then] { return puts_done > then; })) waited_for_second_look = true;
+  }
+}
+
+// Fails if a writer that has used up its reserve before the first look waits for the second one.
+TEST_F(DbReserveTest, ALateFirstLookFillsTheReserve) {
+  constexpr uint64_t kPuts = 4000;
+  db_.reset();
+  port::SyncPointHookOfProcess() = &HoldUpLooks;
+  options_.write_stall_timeout_ms = 60000;
+  db_ = OpenOrDie(options_, "another");
+  for (uint64_t i = 0; i < kPuts; ++i) {
+    ASSERT_OK(db_->Put(WriteOptions(), NumberedKey(i), std::string(kValueBytes, 'v')));
+    puts_done = i + 1;
+  }
+  port::SyncPointHookOfProcess() = nullptr;
+  EXPECT_GT(puts_before_wait, 0u);
+  EXPECT_LT(puts_before_wait, kPuts) << "the writer did not wait";
+  EXPECT_FALSE(waited_for_second_look);
 }
 
 }  // namespace

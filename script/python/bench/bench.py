@@ -64,10 +64,14 @@ class Plyvel:
             count += 1
         return count
 
+    def close(self):
+        self.db.close()
+
 
 class Dlsm(Plyvel):
     def __init__(self, path):  # pylint: disable=super-init-not-called
-        self.db = dlsm.open(path) if path else dlsm.open(None, f"bench{random.random()}")
+        self.path = path
+        self.db = dlsm.open(path, "bench")
 
     def batch_updates(self, keys, value):
         for i in range(0, len(keys), BATCH):
@@ -79,6 +83,10 @@ class Dlsm(Plyvel):
         for i in range(0, len(keys), MULTI):
             multi_get(keys[i:i + MULTI])
 
+    def close(self):
+        super().close()
+        dlsm.destroy(self.path, "bench")
+
 
 STORES = {
     "plyvel": Plyvel,
@@ -87,25 +95,29 @@ STORES = {
 }
 
 
-def one_round(store, records):
-    """Nanoseconds of each operation, for each record."""
+def one_round(make, folder, records):
+    """Nanoseconds of each operation, for each record. Each way to write fills a database of its own."""
     order = random.Random(1)
     keys = [b"%016d" % i for i in range(records)]
     shuffled = keys[:]
     order.shuffle(shuffled)
     value = order.randbytes(100)
-    times = {
-        "put": timed(lambda: store.put(shuffled, value)),
-        "batch of 100": timed(lambda: store.batches(shuffled, value)),
-        "batch of 100, update()": timed(lambda: store.batch_updates(shuffled, value)),
-        "get": timed(lambda: store.get(shuffled)),
-        "multi_get of 64": timed(lambda: store.multi_get(shuffled)),
-    }
-    counted = []
-    times["iterate"] = timed(lambda: counted.append(store.iterate()))
-    assert counted == [records], counted
-    assert store.db.get(keys[0]) == value
-    store.db.close()
+    times = {}
+    for name, write in (("batch of 100", "batches"), ("batch of 100, update()", "batch_updates"),
+                        ("put", "put")):
+        place = tempfile.mkdtemp(dir=folder)
+        store = make(place)
+        write = getattr(store, write)
+        times[name] = timed(lambda: write(shuffled, value))
+        if name == "put":
+            times["get"] = timed(lambda: store.get(shuffled))
+            times["multi_get of 64"] = timed(lambda: store.multi_get(shuffled))
+            counted = []
+            times["iterate"] = timed(lambda: counted.append(store.iterate()))
+            assert counted == [records], counted
+        assert store.db.get(keys[0]) == value
+        store.close()
+        shutil.rmtree(place)
     return {name: 1e9 * seconds / records for name, seconds in times.items()}
 
 
@@ -114,10 +126,8 @@ def compare(records, rounds, folder):
     names = list(STORES)
     for number in range(rounds):
         for name in names[number % len(names):] + names[:number % len(names)]:
-            place = tempfile.mkdtemp(dir=folder)
-            for operation, nanos in one_round(STORES[name](place), records).items():
+            for operation, nanos in one_round(STORES[name], folder, records).items():
                 found[name].setdefault(operation, []).append(nanos)
-            shutil.rmtree(place)
     print(f"{records} records of 16 B and 100 B: ns for each, the median of {rounds} (smallest to largest); "
           "and plyvel's median divided by it")
     for operation in found["plyvel"]:
@@ -129,7 +139,7 @@ def compare(records, rounds, folder):
                   f"{base / median:8.2f} x")
 
 
-def arrays_round(folder):
+def arrays_round():
     """Gigabytes a second."""
     source = numpy.random.default_rng(1).random((ARRAYS, ARRAY_BYTES // 4), dtype=numpy.float32)
     target = numpy.zeros_like(source)
@@ -156,21 +166,21 @@ def arrays_round(folder):
         for i in range(ARRAYS):
             numpy.frombuffer(db.get_pinned(keys[i]), dtype=numpy.float32)
 
-    db = dlsm.open(None, f"arrays{random.random()}", log="none", write_buffer_size=256 << 20)
+    db = dlsm.open(None, "arrays", log="none", write_buffer_size=256 << 20)
     works = {"numpy.copyto": copy, "put(key, array)": put, "put again": put,
              "get_pinned() and numpy.copyto": get_copy, "get() to bytes": get_bytes,
              "get_pinned(), no copy": get_pinned}
     speeds = {name: total / timed(work) for name, work in works.items()}
     assert (target == source).all()
     db.close()
-    del folder
+    dlsm.destroy(None, "arrays")
     return speeds
 
 
-def compare_arrays(rounds, folder):
+def compare_arrays(rounds):
     found = {}
     for _ in range(rounds):
-        for name, speed in arrays_round(folder).items():
+        for name, speed in arrays_round().items():
             found.setdefault(name, []).append(speed)
     base = statistics.median(found["numpy.copyto"])
     print(f"arrays of {ARRAY_BYTES >> 10} KiB, {ARRAYS} of them, log=\"none\": GB/s, the median of {rounds} "
@@ -188,7 +198,7 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         compare(args.records, args.rounds, folder)
-        compare_arrays(args.rounds, folder)
+        compare_arrays(args.rounds)
 
 
 if __name__ == "__main__":
