@@ -20,16 +20,20 @@ std::string BigEndian(uint64_t number) {
   return bytes;
 }
 
-void HashOfRecord(const Slice& key, const Slice& value, std::vector<std::string>* index_keys) {
-  const Slice start(value.data(), std::min(value.size(), kValueStart));
-  index_keys->push_back(BigEndian(SplitMix64(Hash64(key) ^ SplitMix64(Hash64(start)))));
-}
-
 }  // namespace
+
+std::string BenchIndexKey(const Slice& key, const Slice& value) {
+  const Slice start(value.data(), std::min(value.size(), kValueStart));
+  return BigEndian(SplitMix64(Hash64(key) ^ SplitMix64(Hash64(start))));
+}
 
 Status OpenBenchIndex(DB* db, size_t upkeep, std::unique_ptr<IndexedDB>* indexed) {
   const IndexUpkeep kind = upkeep == 1 ? IndexUpkeep::kEager : IndexUpkeep::kLazy;
-  Status status = IndexedDB::Open(db, {{kName, HashOfRecord, kind}}, {}, indexed);
+  const IndexExtractor extract = [](const Slice& key, const Slice& value,
+                                    std::vector<std::string>* index_keys) {
+    index_keys->push_back(BenchIndexKey(key, value));
+  };
+  Status status = IndexedDB::Open(db, {{kName, extract, kind}}, {}, indexed);
   return status.ok() ? (*indexed)->Build(kName) : status;
 }
 

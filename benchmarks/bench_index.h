@@ -18,6 +18,8 @@ namespace dlsm::bench {
 // In the order of --secondary_index: none, eager, lazy.
 inline constexpr size_t kNoIndex = 0;
 
+std::string BenchIndexKey(const Slice& key, const Slice& value);
+
 // Opens the index, and has it take in what is there.
 Status OpenBenchIndex(DB* db, size_t upkeep, std::unique_ptr<IndexedDB>* indexed);
 

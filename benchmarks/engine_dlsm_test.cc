@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/bench_index.h"
 #include "benchmarks/engine.h"
+#include "benchmarks/map_engine_testing.h"
 #include "db/test/test_database_testing.h"
+#include "util/random.h"
 #include "util/status_testing.h"
 
 namespace dlsm::bench {
@@ -80,6 +83,41 @@ TEST(DlsmEngineTest, SchedulesThatCannotComeBackAreNotChanged) {
   EXPECT_THAT(schedules(), Not(HasSubstr(kName + " fair")));
   EXPECT_OK(engine->Close());
   EXPECT_OK(engine->Destroy());
+}
+
+// Fails if an index, which each way keeps by other means, misses a record or returns one too many.
+TEST(DlsmEngineTest, BothWaysOfAnIndexFindWhatAMapFinds) {
+  MapEngine map_engine;
+  const std::unique_ptr<Session> map = map_engine.NewSession();
+  for (const size_t upkeep : {1, 2}) {
+    EngineOptions options;
+    options.db = "db";
+    options.write_buffer_size = size_t{1} << 20;
+    options.embedded_memory_bytes = uint64_t{256} << 20;
+    options.secondary_index = upkeep;
+    const std::unique_ptr<Engine> engine = NewDlsmEngine(options);
+    ASSERT_OK(engine->Open(/*create=*/true));
+    std::unique_ptr<Session> session = engine->NewSession();
+    Random random(7);
+    for (int i = 0; i < 3000; ++i) {
+      const std::string key = "key" + std::to_string(random.Uniform(500));
+      const std::string value = std::to_string(i);
+      for (Session* const store : {map.get(), session.get()}) {
+        ASSERT_OK(i % 5 == 0 ? store->Delete(key) : store->Put(key, value));
+      }
+    }
+    for (int i = 0; i < 30; ++i) {
+      const IndexKeyRange range = RandomIndexRange(random, 20, 500);
+      std::vector<std::string> expected;
+      std::vector<std::string> found;
+      ASSERT_OK(map->QueryIndex(range.begin, range.end, &expected));
+      ASSERT_OK(session->QueryIndex(range.begin, range.end, &found));
+      EXPECT_THAT(found, testing::UnorderedElementsAreArray(expected));
+    }
+    session.reset();
+    EXPECT_OK(engine->Close());
+    EXPECT_OK(engine->Destroy());
+  }
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ std::vector<CommandTable> CommandTables() {
           {&kTransactionCommands, AclCategory::kTransaction},
           {&kServerCommands, AclCategory::kNone},
           {&kWaitCommands, AclCategory::kConnection},
+          {&kSaveCommands, AclCategory::kNone},
           {&kAclCommands, AclCategory::kNone},
           {&kLatencyCommands, AclCategory::kNone},
           {&kConfigCommands, AclCategory::kNone},

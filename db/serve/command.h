@@ -105,6 +105,7 @@ extern const std::vector<Command> kConnectionCommands;
 extern const std::vector<Command> kTransactionCommands;
 extern const std::vector<Command> kServerCommands;
 extern const std::vector<Command> kWaitCommands;
+extern const std::vector<Command> kSaveCommands;
 extern const std::vector<Command> kAclCommands;
 extern const std::vector<Command> kLatencyCommands;
 extern const std::vector<Command> kConfigCommands;

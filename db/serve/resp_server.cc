@@ -52,6 +52,8 @@ Status RespServer::Start(const RespServerOptions& options, std::unique_ptr<DB> d
   ServerState& state = made->state_;
   state.store = &made->store_;
   state.started_at = UnixMilliseconds();
+  state.backups =
+      std::make_unique<Backups>(&made->db(), options.backup_dir, state.started_at / 1000);
   DLSM_RETURN_IF_ERROR(made->SetUpUsers());
   state.threads = options.threads;
   std::string random;
@@ -174,6 +176,7 @@ Status RespServer::Stop() {
   if (acceptor_.joinable()) acceptor_.join();
   for (const auto& loop : loops_) loop->Stop();
   if (housekeeper_.joinable()) housekeeper_.join();
+  state_.backups.reset();  // A backup that is under way is completed.
   return store_.db().Close();
 }
 

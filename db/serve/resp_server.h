@@ -25,9 +25,10 @@ struct RespServerOptions {
   int port = 6379;                 // 0: any free one.
   size_t threads = 1;
   size_t clients_max = 10'000;
-  bool sync = false;     // Each write is on disk before it is answered.
-  std::string password;  // Of the default user; empty: it needs none.
-  std::string acl_file;  // Has the users (acl.h); empty: there is only the default one.
+  bool sync = false;       // Each write is on disk before it is answered.
+  std::string password;    // Of the default user; empty: it needs none.
+  std::string backup_dir;  // Of SAVE and BGSAVE; empty: they are refused.
+  std::string acl_file;    // Has the users (acl.h); empty: there is only the default one.
   // Start() fails if a client needs no password.
   bool wants_passwords = false;
   EventLoop::Limits limits;

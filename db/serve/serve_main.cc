@@ -49,6 +49,9 @@ DEFINE_string(database, "redis", "its name");
 DEFINE_string(appendfsync, "everysec",
               "always: each write is on disk before it is answered; everysec: within a second, and "
               "in the memory node's files at once");
+DEFINE_string(backup_dir, "",
+              "directory into which SAVE and BGSAVE write the file dump.backup, which dlsm_tool "
+              "restores; empty: they are refused");
 DEFINE_int32(threads, 1, "event loops");
 DEFINE_int32(maxclients, 10'000, "clients at a time");
 DEFINE_int32(timeout, 0, "seconds after which an idle client is cut off; 0: never");
@@ -193,6 +196,7 @@ int Run(const sigset_t& signals) {
   options.limits.query_bytes = FLAGS_client_query_buffer_limit;
   options.limits.output_bytes = FLAGS_client_output_buffer_limit;
   options.acl_file = FLAGS_aclfile;
+  options.backup_dir = FLAGS_backup_dir;
   options.wants_passwords = IsForOthers();
   Status status;
   if (!FLAGS_password_file.empty()) status = ReadSecretFile(FLAGS_password_file, &options.password);

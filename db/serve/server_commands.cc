@@ -39,6 +39,13 @@ std::string StatsSection(const Call& call) {
       server.bytes_out.load(), server.rejected.load(), server.expired.load(), server.hits.load(),
       server.misses.load(), server.errors.load(), server.rounds.load());
 }
+std::string PersistenceSection(const Call& call) {
+  const Backups::Progress progress = call.server.backups->progress();
+  return fmt::format(
+      "# Persistence\r\nrdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\n"
+      "rdb_last_bgsave_status:{}\r\n",
+      progress.running ? 1 : 0, progress.last, progress.last_status.ok() ? "ok" : "err");
+}
 std::string ReplicationSection(const Call& /*call*/) {
   return "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
 }
@@ -67,9 +74,10 @@ std::string KeyspaceSection(const Call& call) {
 void Info(Call& call) {
   using Section = std::string (*)(const Call&);
   static const std::vector<std::pair<const char*, Section>> sections = {
-      {"server", ServerSection},   {"clients", ClientsSection},
-      {"stats", StatsSection},     {"replication", ReplicationSection},
-      {"cluster", ClusterSection}, {"keyspace", KeyspaceSection},
+      {"server", ServerSection},           {"clients", ClientsSection},
+      {"persistence", PersistenceSection}, {"stats", StatsSection},
+      {"replication", ReplicationSection}, {"cluster", ClusterSection},
+      {"keyspace", KeyspaceSection},
   };
   std::string text;
   for (const auto& [name, section] : sections) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "db/serve/acl.h"
+#include "db/serve/backups.h"
 #include "db/serve/clients.h"
 #include "db/serve/command_latency.h"
 #include "db/serve/latency_monitor.h"
@@ -53,6 +54,7 @@ class Hints {
 // Thread-safe.
 struct ServerState {
   Store* store = nullptr;
+  std::unique_ptr<Backups> backups;  // Constant while clients are served.
   int port = 0;
   int64_t started_at = 0;  // Milliseconds since 1970.
   std::string run_id;
