@@ -112,7 +112,7 @@ TEST_F(OpenInChildTest, LockedByTheParentProcess) {
   });
 }
 
-// Everything written is there although the process did not close the database.
+// Writes outlive their process, although it did not close the database.
 TEST_F(OpenInChildTest, ProcessThatDiesLosesNothing) {
   InChild([&] {
     ASSERT_FINE(Reopen());
