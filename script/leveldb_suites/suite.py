@@ -134,8 +134,7 @@ class Suite:
             command, extra = self.command(self.bound, left_out, outcomes)
             environment = {**environment, **extra, "TMPDIR": str(databases)}
             if fabric != "embedded":
-                command = [ROOT / "script/with-server", self.build / "Server", str(SERVER_GIGABYTES), "env",
-                           "DLSM_MEMORY_NODES=@NODE@", f"DLSM_FABRIC={fabric}", *command]
+                command = self.on_server(command, fabric)
             with open(output, "wb") as file:
                 process = subprocess.Popen(command, cwd=self.bound, env=environment, stdin=subprocess.DEVNULL,
                                            stdout=file, stderr=subprocess.STDOUT)
@@ -147,6 +146,11 @@ class Suite:
             text = output.read_text(encoding="utf-8", errors="replace")
             lines = (outcomes.read_text(encoding="utf-8") or text).splitlines()
             return [event for event in map(self.event, lines) if event], text, how
+
+    def on_server(self, command, fabric):
+        """`command` while a Server runs, which keeps its data."""
+        return [ROOT / "script/with-server", self.build / "Server", str(SERVER_GIGABYTES), "env",
+                "DLSM_MEMORY_NODES=@NODE@", f"DLSM_FABRIC={fabric}", *command]
 
     @staticmethod
     def wait(process, *watched):
