@@ -200,6 +200,7 @@ dlsm_static_check(cluster.arguments script/cluster_test.py)
 dlsm_static_check(bench.arguments script/bench_test.py)
 dlsm_static_check(stress.arguments script/stress_test.py)
 dlsm_static_check(compare.figures script/compare_test.py figures)
+dlsm_static_check(leveldb.outcomes script/leveldb_suites_test.py)
 
 # Fuzz targets: each *_fuzz.cc is a program. All of the library is built with coverage then, which
 # costs its tests little, so that no build is needed for the fuzzer alone; the tests are not.
