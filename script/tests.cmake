@@ -181,6 +181,20 @@ if(TARGET db_bench AND NOT DLSM_SANITIZE)
   set_tests_properties(compare.quick PROPERTIES LABELS peers TIMEOUT 300)
 endif()
 
+# Programs that were written for LevelDB, on dLSM's libleveldb: its binary interface, and the tests of
+# bindings, where they can be had. Those of classic-level, and all of them on memory nodes, are run by
+# the script's command line: see doc/leveldb.md.
+if(TARGET leveldb AND NOT DLSM_SANITIZE)
+  add_test(NAME leveldb.abi COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/leveldb_suites/abi_check
+                                    ${CMAKE_CURRENT_BINARY_DIR})
+  foreach(suite plyvel levigo)
+    add_test(NAME leveldb.${suite} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/leveldb-suites ${suite}
+                                           ${CMAKE_CURRENT_BINARY_DIR})
+  endforeach()
+  set_tests_properties(leveldb.abi leveldb.plyvel leveldb.levigo
+                       PROPERTIES LABELS peers TIMEOUT 300 COST 40 SKIP_RETURN_CODE 77)
+endif()
+
 # Checks that need no compiler.
 function(dlsm_static_check name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
