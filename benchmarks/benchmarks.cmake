@@ -28,6 +28,15 @@ endfunction()
 if(NOT DLSM_SANITIZE)
   dlsm_benchmark_peer(ROCKSDB rocksdb rocksdb/db.h)
   dlsm_benchmark_peer(LEVELDB leveldb leveldb/db.h)
+  if(LEVELDB_INCLUDE AND LEVELDB_LIBRARY)
+    # include/ has headers of the same names, which are dLSM's. A compiler looks into folders of the
+    # system last, whatever the order, but not into a link to one.
+    file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/peers/leveldb)
+    file(CREATE_LINK ${LEVELDB_INCLUDE}/leveldb ${CMAKE_CURRENT_BINARY_DIR}/peers/leveldb/leveldb
+         SYMBOLIC)
+    target_include_directories(dlsm_benchmarks BEFORE PRIVATE
+                               ${CMAKE_CURRENT_BINARY_DIR}/peers/leveldb)
+  endif()
   dlsm_benchmark_peer(SQLITE sqlite3 sqlite3.h)
 endif()
 
