@@ -184,7 +184,7 @@ endif()
 # Programs that were written for LevelDB, on dLSM's libleveldb: its binary interface, and the tests of
 # bindings, where they can be had. Those of classic-level, and all of them on memory nodes, are run by
 # the script's command line: see doc/leveldb.md.
-if(TARGET leveldb AND NOT DLSM_SANITIZE)
+if(TARGET leveldb_compat)
   add_test(NAME leveldb.abi COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/leveldb_suites/abi_check
                                     ${CMAKE_CURRENT_BINARY_DIR})
   foreach(suite plyvel levigo)

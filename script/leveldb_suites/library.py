@@ -66,14 +66,9 @@ def leveldb():
 
 
 def dlsm(build):
-    """dLSM's library of a build directory, with the headers of the sources that were built there."""
-    try:
-        cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
-    except OSError as error:
-        raise Missing(f"{build} is not a directory that dLSM was built in: {error.strerror}") from error
-    sources = pathlib.Path(re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache, re.MULTILINE)[1])
-    headers, folder = sources / "include", build / "leveldb/lib"
+    """dLSM's library of a build directory, with its headers."""
+    headers, folder = build / "leveldb/include", build / "leveldb/lib"
     for needed in (headers / "leveldb/db.h", folder / SONAME):
         if not needed.exists():
-            raise Missing(f"there is no {needed}; build the target leveldb in {build}")
+            raise Missing(f"there is no {needed}; build the target leveldb_compat in {build}")
     return Library("dlsm", headers, folder)
