@@ -45,6 +45,8 @@ configure_file(script/install/dlsm.pc.in dlsm.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/dlsm.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+include(script/install_leveldb.cmake)
+
 # With a sanitizer its run-time would have to be linked by hand.
 if(DLSM_TESTS AND NOT DLSM_SANITIZE)
   add_test(NAME install

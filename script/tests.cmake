@@ -14,7 +14,7 @@ endfunction()
 # Objects of an application that has no run-time type information. UndefinedBehaviorSanitizer needs
 # it to check virtual calls, the library's to such objects, too.
 if(NOT DLSM_SANITIZE STREQUAL "address")
-  set_source_files_properties(db/test/without_rtti_testing.cc
+  set_source_files_properties(db/test/without_rtti_testing.cc db/leveldb/no_rtti_testing.cc
                               PROPERTIES COMPILE_OPTIONS -fno-rtti SKIP_PRECOMPILE_HEADERS ON)
 endif()
 
@@ -77,6 +77,13 @@ if(NOT DLSM_SANITIZE AND NOT BUILD_SHARED_LIBS)
                                $<TARGET_FILE_DIR:Server>)
   set_tests_properties(python PROPERTIES LABELS end_to_end TIMEOUT 300 COST 40 SKIP_RETURN_CODE 77)
 endif()
+
+# LevelDB's interface: its classes here, programs that were linked to LevelDB in a script.
+file(GLOB leveldb_tests CONFIGURE_DEPENDS db/leveldb/*_test.cc db/leveldb/*_testing.cc)
+add_executable(leveldb_test ${leveldb_tests} $<TARGET_OBJECTS:dlsm_leveldb>)
+target_link_libraries(leveldb_test PRIVATE dlsm dlsm_settings GTest::gmock GTest::gtest_main)
+dlsm_compile_tests(leveldb_test)
+dlsm_discover_tests(leveldb_test 10)
 
 # The tool: its parts are tested by themselves, and the command as a whole with real data.
 file(GLOB tool_tests CONFIGURE_DEPENDS script/tool/*_test.cc)
@@ -227,7 +234,7 @@ if(DLSM_FUZZ)
   target_compile_options(dlsm_settings INTERFACE
                          $<$<NOT:$<BOOL:$<TARGET_PROPERTY:DLSM_TEST>>>:-fsanitize=fuzzer-no-link>)
   foreach(folder ${dlsm_util_rooms} ${dlsm_fabric_rooms} ${dlsm_rpc_rooms} table ${dlsm_node_rooms}
-                 ${dlsm_db_rooms} db/test db/serve script/tool)
+                 ${dlsm_db_rooms} db/test db/serve db/leveldb script/tool)
     file(GLOB fuzz_sources CONFIGURE_DEPENDS ${folder}/*_fuzz.cc)
     foreach(source ${fuzz_sources})
       get_filename_component(target ${source} NAME_WE)
@@ -240,6 +247,9 @@ if(DLSM_FUZZ)
       if(folder STREQUAL "db/serve")
         target_sources(${target} PRIVATE ${serve_helpers})
         target_link_libraries(${target} PRIVATE dlsm_serve_parts)
+      endif()
+      if(folder STREQUAL "db/leveldb")
+        target_sources(${target} PRIVATE $<TARGET_OBJECTS:dlsm_leveldb>)
       endif()
       target_link_libraries(${target} PRIVATE dlsm dlsm_settings gflags)
       target_link_options(${target} PRIVATE -fsanitize=fuzzer -Wl,--wrap=LLVMFuzzerTestOneInput)

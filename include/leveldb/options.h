@@ -15,7 +15,8 @@ class FilterPolicy;
 class Logger;
 class Snapshot;
 
-enum CompressionType { kNoCompression = 0x0, kSnappyCompression = 0x1 };
+// Programs may have values of later versions, which mean kSnappyCompression.
+enum CompressionType : unsigned int { kNoCompression = 0x0, kSnappyCompression = 0x1 };
 
 // The objects that the pointers name stay the caller's, and outlive the database.
 struct LEVELDB_EXPORT Options {
