@@ -31,18 +31,24 @@ constexpr uint64_t kSegmentBytesMin = uint64_t{64} << 10;
 constexpr uint64_t kSegmentBytesMax = uint64_t{8} << 20;
 constexpr uint64_t kSegmentsAtLeast = 16;
 
-// Segments are small beside what the log may have, so that little of it is kept in vain.
-uint64_t SegmentBytesFor(uint64_t log_bytes_max) {
-  const uint64_t bytes =
-      std::clamp(log_bytes_max / kSegmentsAtLeast, kSegmentBytesMin, kSegmentBytesMax);
-  return bytes / kRemoteAlignment * kRemoteAlignment;
+uint64_t MemtableLogBytes(const Options& options) {
+  return 2 * options.write_buffer_size * static_cast<uint64_t>(options.max_write_buffer_number);
 }
 
 uint64_t LogBytesMaxOf(const Options& options) {
   if (options.log_bytes_max > 0) return options.log_bytes_max;
-  return std::min<uint64_t>(
-      kLogFrameBytesMax,
-      2 * options.write_buffer_size * static_cast<uint64_t>(options.max_write_buffer_number));
+  return std::min<uint64_t>(kLogFrameBytesMax, MemtableLogBytes(options));
+}
+
+// Segments are small beside what the log may have, and beside what it has where memtables bound it,
+// so that little of it is kept in vain. Half of the segments that there can be hold all of the log.
+uint64_t SegmentBytesFor(const Options& options) {
+  const uint64_t log_bytes_max = LogBytesMaxOf(options);
+  const uint64_t bytes =
+      std::clamp(std::max(std::min(log_bytes_max, MemtableLogBytes(options)) / kSegmentsAtLeast,
+                          2 * log_bytes_max / kLogSegmentsMax),
+                 kSegmentBytesMin, kSegmentBytesMax);
+  return bytes / kRemoteAlignment * kRemoteAlignment;
 }
 
 // Tells how far the replay of a long log is.
@@ -204,7 +210,7 @@ Status DbImpl::CreateLog() {
   config.persistence = first.link().peer().persistence;
   config.level = log_level_;
   config.bytes_max = LogBytesMaxOf(options_);
-  config.segment_bytes = SegmentBytesFor(config.bytes_max);
+  config.segment_bytes = SegmentBytesFor(options_);
   config.node = first.link().name();
   config.timeout = std::chrono::milliseconds(options_.operation_timeout_ms);
   config.patience = std::chrono::milliseconds(options_.write_stall_timeout_ms);

@@ -216,6 +216,27 @@ TEST_F(DatabaseTest, ApproximateSizes) {
   EXPECT_EQ(SizeOf("z", ""), 0u);
 }
 
+// Fails if entries count only after their flush.
+TEST_F(DatabaseTest, ApproximateSizesOfMemtables) {
+  ASSERT_FINE(Reopen());
+  for (int i = 10; i < 30; ++i) Put("key" + std::to_string(i), std::string(95, 'v'));
+  EXPECT_EQ(SizeOf("", "z"), 20u * 100);
+  EXPECT_EQ(SizeOf("key20", "key22"), 2u * 100);
+  EXPECT_EQ(SizeOf("x", "z"), 0u);
+  EXPECT_EQ(SizeOf("z", ""), 0u);
+}
+
+// Fails if memtables or the log bound a batch.
+TEST_F(DatabaseTest, BatchLargerThanTheMemtables) {
+  options_.write_buffer_size = 1;  // The least that there can be.
+  ASSERT_FINE(Reopen());
+  leveldb::WriteBatch batch;
+  for (int i = 0; i < 4; ++i) batch.Put("key" + std::to_string(i), std::string(1 << 20, 'v'));
+  EXPECT_FINE(db_->Write(leveldb::WriteOptions(), &batch));
+  ASSERT_FINE(Reopen());
+  EXPECT_EQ(Get("key3").size(), size_t{1} << 20);
+}
+
 TEST_F(DatabaseTest, SnappyMakesTablesSmaller) {
   uint64_t bytes[2] = {};
   for (const auto compression : {leveldb::kNoCompression, leveldb::kSnappyCompression}) {
