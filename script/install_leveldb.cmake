@@ -20,3 +20,10 @@ if(TARGET leveldb_compat)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/leveldb/leveldb.pc
           DESTINATION ${leveldb_prefix}/lib/pkgconfig COMPONENT leveldb-compat)
 endif()
+
+if(DLSM_TESTS AND TARGET leveldb_compat)
+  add_test(NAME install.leveldb
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/leveldb_test.sh ${CMAKE_CURRENT_BINARY_DIR}
+                   ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
+  set_tests_properties(install.leveldb PROPERTIES LABELS install TIMEOUT 300)
+endif()

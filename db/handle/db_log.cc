@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "db/handle/db_impl.h"
+#include "db/log/log_layout.h"
 #include "db/log/log_reader.h"
 #include "db/log/replayed_entries.h"
 #include "db/log/write_log.h"
@@ -30,24 +31,26 @@ namespace {
 constexpr uint64_t kSegmentBytesMin = uint64_t{64} << 10;
 constexpr uint64_t kSegmentBytesMax = uint64_t{8} << 20;
 constexpr uint64_t kSegmentsAtLeast = 16;
+constexpr uint64_t kSegmentsAtMost = kLogSegmentsMax / 2;
 
-uint64_t MemtableLogBytes(const Options& options) {
-  return 2 * options.write_buffer_size * static_cast<uint64_t>(options.max_write_buffer_number);
+// What memtables make of Options::log_bytes_max.
+uint64_t UsualLogBytes(const Options& options) {
+  return std::min<uint64_t>(
+      kLogFrameBytesMax,
+      2 * options.write_buffer_size * static_cast<uint64_t>(options.max_write_buffer_number));
 }
 
 uint64_t LogBytesMaxOf(const Options& options) {
-  if (options.log_bytes_max > 0) return options.log_bytes_max;
-  return std::min<uint64_t>(kLogFrameBytesMax, MemtableLogBytes(options));
+  return options.log_bytes_max > 0 ? options.log_bytes_max : UsualLogBytes(options);
 }
 
-// Segments are small beside what the log may have, and beside what it has where memtables bound it,
-// so that little of it is kept in vain. Half of the segments that there can be hold all of the log.
+// Segments are small beside what the log has, so that little of it is kept in vain. A log that may
+// have more, for the sake of large writes, mostly has no more than the usual.
 uint64_t SegmentBytesFor(const Options& options) {
-  const uint64_t log_bytes_max = LogBytesMaxOf(options);
-  const uint64_t bytes =
-      std::clamp(std::max(std::min(log_bytes_max, MemtableLogBytes(options)) / kSegmentsAtLeast,
-                          2 * log_bytes_max / kLogSegmentsMax),
-                 kSegmentBytesMin, kSegmentBytesMax);
+  const uint64_t bytes_max = LogBytesMaxOf(options);
+  const uint64_t usual = std::min(bytes_max, UsualLogBytes(options));
+  const uint64_t bytes = std::clamp(std::max(usual / kSegmentsAtLeast, bytes_max / kSegmentsAtMost),
+                                    kSegmentBytesMin, kSegmentBytesMax);
   return bytes / kRemoteAlignment * kRemoteAlignment;
 }
 

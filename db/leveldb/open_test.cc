@@ -182,8 +182,8 @@ TEST_F(OpenTest, ManyDatabases) {
 class EnvironmentTest : public LevelDbTest {
  protected:
   ~EnvironmentTest() override {
-    for (const char* const name :
-         {"DLSM_MEMORY_NODES", "DLSM_CONFIG", "DLSM_FABRIC", "DLSM_DIRECTORY_BYTES"}) {
+    for (const char* const name : {"DLSM_MEMORY_NODES", "DLSM_CONFIG", "DLSM_FABRIC",
+                                   "DLSM_SECRET_FILE", "DLSM_DIRECTORY_BYTES"}) {
       ::unsetenv(name);
     }
   }
@@ -218,6 +218,8 @@ TEST_F(EnvironmentTest, ContradictionsAreErrors) {
   EXPECT_NE(ErrorOfOpen(path()).find("neither DLSM_MEMORY_NODES nor DLSM_CONFIG"),
             std::string::npos);
   ::setenv("DLSM_MEMORY_NODES", "127.0.0.1:1", 1);
+  ::setenv("DLSM_SECRET_FILE", "/none/secret", 1);
+  EXPECT_NE(ErrorOfOpen(path()).find("/none/secret"), std::string::npos);
   ::setenv("DLSM_CONFIG", "/none", 1);
   EXPECT_NE(ErrorOfOpen(path()).find("both set"), std::string::npos);
 }

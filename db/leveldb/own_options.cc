@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -18,12 +17,6 @@ Options::Options() : comparator(BytewiseComparator()), env(Env::Default()) {}
 }  // namespace leveldb
 
 namespace dlsm::compat {
-namespace {
-
-constexpr uint64_t kBatchBytes = uint64_t{1} << 30;   // What a batch may have, at least.
-constexpr uint64_t kLogBytesMax = uint64_t{2} << 30;  // No log may have more.
-
-}  // namespace
 
 OwnOptions::OwnOptions(const leveldb::Options& given) : given_filter_(given.filter_policy) {
   options_.create_if_missing = given.create_if_missing;
@@ -36,8 +29,6 @@ OwnOptions::OwnOptions(const leveldb::Options& given) : given_filter_(given.filt
   options_.max_background_flushes = 1;
   options_.max_background_compactions = 1;
   options_.max_subcompactions = 1;
-  // LevelDB takes a batch of any size. The memtables bound what the log has otherwise.
-  options_.log_bytes_max = std::clamp(8 * options_.write_buffer_size, kBatchBytes, kLogBytesMax);
   SetComparator(given.comparator);
   SetFormat(given);
   SetFilter(Filter::kWanted);

@@ -24,6 +24,10 @@ namespace {
 constexpr uint64_t kRegionBytesMax = uint64_t{256} << 30;
 constexpr uint64_t kRegionBytesMin = uint64_t{1} << 30;
 
+// Of the largest batch. LevelDB bounds none. The log takes room as it is used, and memtables are
+// flushed long before it has this size.
+constexpr uint64_t kLogBytesMax = uint64_t{512} << 20;
+
 std::string FromEnvironment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -50,6 +54,8 @@ leveldb::Status Place::Find(const std::string& path, Place* place) {
   place->memory_nodes_ = FromEnvironment("DLSM_MEMORY_NODES");
   place->config_ = FromEnvironment("DLSM_CONFIG");
   place->fabric_ = FromEnvironment("DLSM_FABRIC");
+  place->secret_file_ = FromEnvironment("DLSM_SECRET_FILE");
+  place->access_name_ = FromEnvironment("DLSM_ACCESS_NAME");
   place->name_ = place->InDirectory() ? kNameInDirectory : path;
   if (place->InDirectory()) {
     if (!place->fabric_.empty()) {
@@ -67,10 +73,13 @@ leveldb::Status Place::Find(const std::string& path, Place* place) {
 }
 
 void Place::Tell(dlsm::Options* options) const {
+  options->log_bytes_max = kLogBytesMax;
   if (!InDirectory()) {
     options->memory_nodes = memory_nodes_;
     options->config = config_;
     options->fabric = fabric_;
+    options->secret_file = secret_file_;
+    options->access_name = access_name_;
     return;
   }
   options->embedded_dir = path_;

@@ -2,8 +2,12 @@
 // environment of the process says so, on memory nodes under that name.
 //
 //   DLSM_MEMORY_NODES     "host[:port]" of each memory node, separated by commas
+//
 //   DLSM_CONFIG           or the path of a connection.conf
+//
 //   DLSM_FABRIC           with one of these: Options::fabric
+//   DLSM_SECRET_FILE      likewise: Options::secret_file
+//   DLSM_ACCESS_NAME      likewise: Options::access_name
 //   DLSM_DIRECTORY_BYTES  the size of the region in a directory
 #pragma once
 
@@ -57,6 +61,8 @@ class Place {
   std::string memory_nodes_;
   std::string config_;
   std::string fabric_;
+  std::string secret_file_;
+  std::string access_name_;
   uint64_t directory_bytes_ = 0;  // 0: not given.
 };
 

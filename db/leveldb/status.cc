@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "db/leveldb/translate.h"
 #include "port/error_text.h"
@@ -73,11 +74,36 @@ std::string Status::ToString() const {
 
 namespace dlsm::compat {
 
+namespace {
+
+struct Remedy {
+  std::string_view own;
+  std::string_view here;
+};
+
+// Remedies that name an option of dLSM's are of no use to a program of LevelDB's.
+constexpr Remedy kRemedies[] = {
+    {"set log_bytes_max to more, or write less at a time", "write less at a time"},
+    {"set Options::embedded_memory_bytes higher",
+     "set DLSM_DIRECTORY_BYTES in the environment to more"},
+};
+
+std::string WithRemedyHere(const dlsm::Slice& message) {
+  std::string text = message.ToString();
+  for (const Remedy& remedy : kRemedies) {
+    const size_t at = text.find(remedy.own);
+    if (at != std::string::npos) text.replace(at, remedy.own.size(), remedy.here);
+  }
+  return text;
+}
+
+}  // namespace
+
 leveldb::Status ToLeveldb(const dlsm::Status& status) {
-  const leveldb::Slice message = ToLeveldb(status.message());
+  if (status.ok()) [[likely]]
+    return leveldb::Status::OK();
+  const std::string message = WithRemedyHere(status.message());
   switch (status.code()) {
-    case dlsm::Status::Code::kOk:
-      return leveldb::Status::OK();
     case dlsm::Status::Code::kNotFound:
       return leveldb::Status::NotFound(message);
     case dlsm::Status::Code::kCorruption:

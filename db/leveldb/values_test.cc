@@ -61,6 +61,12 @@ TEST(LevelDbSliceTest, Compares) {
   EXPECT_FALSE(abc.starts_with("abcd"));
 }
 
+TEST(LevelDbStatusTest, NamesRemediesThatProgramsHave) {
+  EXPECT_EQ(
+      ToLeveldb(dlsm::Status::Busy("full; set Options::embedded_memory_bytes higher")).ToString(),
+      "IO error: full; set DLSM_DIRECTORY_BYTES in the environment to more");
+}
+
 class Lister final : public leveldb::WriteBatch::Handler {
  public:
   void Put(const leveldb::Slice& key, const leveldb::Slice& value) override {
