@@ -1,4 +1,5 @@
-"""The load of plyvel_bench: one process. Prints {phase: operations a second} as JSON.
+"""The load of plyvel_bench: one process. Prints {phase: [records a second, processor time in us for each]} as JSON.
+The processor time is that of all threads.
 
     plyvel_load.py FOLDER RECORDS [PHASE...]
 
@@ -23,13 +24,13 @@ def main():
     chance.shuffle(records)
     keys = [key for key, _ in records]
     chance.shuffle(keys)
-    rates = {}
+    measured = {}
 
     def measure(phase, work):
         if phase in phases:
-            began = time.perf_counter()
+            began, used = time.perf_counter(), time.process_time()
             done = work()
-            rates[phase] = count / (time.perf_counter() - began)
+            measured[phase] = [count / (time.perf_counter() - began), (time.process_time() - used) * 1e6 / count]
             if done != count:
                 sys.exit(f"plyvel_load: {phase} did {done} of {count} records")
 
@@ -57,7 +58,7 @@ def main():
         measure("iterate", iterate)
     with plyvel.DB(os.path.join(folder, "batched"), create_if_missing=True) as database:
         measure("batch", batch)
-    print(json.dumps(rates))
+    print(json.dumps(measured))
 
 
 main()
