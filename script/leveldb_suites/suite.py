@@ -148,9 +148,10 @@ class Suite:
             return [event for event in map(self.event, lines) if event], text, how
 
     def on_server(self, command, fabric):
-        """`command` while a Server runs, which keeps its data."""
+        """`command` while a Server runs, which keeps its data. To open a directory instead would be an error, for the
+        size of directories is none."""
         return [ROOT / "script/with-server", self.build / "Server", str(SERVER_GIGABYTES), "env",
-                "DLSM_MEMORY_NODES=@NODE@", f"DLSM_FABRIC={fabric}", *command]
+                "DLSM_MEMORY_NODES=@NODE@", f"DLSM_FABRIC={fabric}", "DLSM_DIRECTORY_BYTES=none", *command]
 
     @staticmethod
     def wait(process, *watched):
