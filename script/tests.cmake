@@ -199,6 +199,20 @@ if(NOT DLSM_SANITIZE)
   set_tests_properties(packages PROPERTIES LABELS packages TIMEOUT 1800 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 endif()
 
+# Programs that were written for LevelDB, on dLSM's libleveldb: its binary interface, and the tests of
+# bindings, where they can be had. Those of classic-level, and all of them on memory nodes, are run by
+# the script's command line: see doc/leveldb.md.
+if(TARGET leveldb_compat)
+  add_test(NAME leveldb.abi COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/leveldb_suites/abi_check
+                                    ${CMAKE_CURRENT_BINARY_DIR})
+  foreach(suite plyvel levigo)
+    add_test(NAME leveldb.${suite} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/leveldb-suites ${suite}
+                                           ${CMAKE_CURRENT_BINARY_DIR})
+  endforeach()
+  set_tests_properties(leveldb.abi leveldb.plyvel leveldb.levigo
+                       PROPERTIES LABELS peers TIMEOUT 300 COST 40 SKIP_RETURN_CODE 77)
+endif()
+
 # Checks that need no compiler.
 function(dlsm_static_check name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
@@ -220,6 +234,7 @@ dlsm_static_check(cluster.arguments script/cluster_test.py)
 dlsm_static_check(bench.arguments script/bench_test.py)
 dlsm_static_check(stress.arguments script/stress_test.py)
 dlsm_static_check(compare.figures script/compare_test.py figures)
+dlsm_static_check(leveldb.outcomes script/leveldb_suites_test.py)
 
 # Fuzz targets: each *_fuzz.cc is a program. All of the library is built with coverage then, which
 # costs its tests little, so that no build is needed for the fuzzer alone; the tests are not.

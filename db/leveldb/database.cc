@@ -16,6 +16,18 @@
 namespace dlsm::compat {
 namespace {
 
+<<<<<<< HEAD
+// So many bytes of entries are counted one by one, which takes some milliseconds.
+constexpr uint64_t kCountedBytesMax = uint64_t{4} << 20;
+
+dlsm::WriteOptions OwnWriteOptions(const leveldb::WriteOptions& options) {
+  dlsm::WriteOptions own;
+  own.sync = options.sync;
+  return own;
+}
+
+=======
+>>>>>>> leveldb
 class BatchCopier final : public leveldb::WriteBatch::Handler {
  public:
   explicit BatchCopier(dlsm::WriteBatch* batch) : batch_(*batch) {}
@@ -134,6 +146,20 @@ void Database::GetApproximateSizes(const leveldb::Range* range, int n, uint64_t*
     own.emplace_back(compat::ToDlsm(range[i].start), compat::ToDlsm(range[i].limit));
   }
   parts_.db->GetApproximateSizes(own.data(), n, sizes);
+  for (int i = 0; i < n; ++i) {
+    if (sizes[i] == 0) sizes[i] = BytesInMemtables(own[static_cast<size_t>(i)]);
+  }
+}
+
+uint64_t Database::BytesInMemtables(const dlsm::Range& range) {
+  dlsm::ReadOptions options;
+  options.iterate_upper_bound = &range.limit;
+  const std::unique_ptr<dlsm::Iterator> entry(parts_.db->NewIterator(options));
+  uint64_t bytes = 0;
+  for (entry->Seek(range.start); entry->Valid() && bytes < kCountedBytesMax; entry->Next()) {
+    bytes += entry->key().size() + entry->value().size();
+  }
+  return bytes;
 }
 
 void Database::CompactRange(const leveldb::Slice* begin, const leveldb::Slice* end) {

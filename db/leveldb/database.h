@@ -55,6 +55,10 @@ class Database final : public leveldb::DB {
  private:
   class OwnSnapshot;
 
+  // Of a range that no table has a part of. Programs that have just written more than a memtable
+  // expect a size, and its flush may not be done yet.
+  uint64_t BytesInMemtables(const dlsm::Range& range);
+
   static dlsm::ReadOptions ToDlsm(const leveldb::ReadOptions& options);
   dlsm::WriteOptions ToDlsm(const leveldb::WriteOptions& options) const;
 

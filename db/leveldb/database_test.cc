@@ -235,6 +235,16 @@ TEST_F(DatabaseTest, ApproximateSizes) {
   EXPECT_EQ(SizeOf("z", ""), 0u);
 }
 
+// Fails if entries count only after their flush.
+TEST_F(DatabaseTest, ApproximateSizesOfMemtables) {
+  ASSERT_FINE(Reopen());
+  for (int i = 10; i < 30; ++i) Put("key" + std::to_string(i), std::string(95, 'v'));
+  EXPECT_EQ(SizeOf("", "z"), 20u * 100);
+  EXPECT_EQ(SizeOf("key20", "key22"), 2u * 100);
+  EXPECT_EQ(SizeOf("x", "z"), 0u);
+  EXPECT_EQ(SizeOf("z", ""), 0u);
+}
+
 TEST_F(DatabaseTest, SnappyMakesTablesSmaller) {
   uint64_t bytes[2] = {};
   for (const auto compression : {leveldb::kNoCompression, leveldb::kSnappyCompression}) {

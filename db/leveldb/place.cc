@@ -85,7 +85,11 @@ leveldb::Status Place::ReadEnvironment() {
 }
 
 void Place::Tell(dlsm::Options* options) const {
+<<<<<<< HEAD
+  options->log_bytes_max = kLogBytesMax;
+=======
   if (InMemory()) return;
+>>>>>>> leveldb
   if (!InDirectory()) {
     options->memory_nodes = memory_nodes_;
     options->config = config_;
@@ -97,7 +101,6 @@ void Place::Tell(dlsm::Options* options) const {
   options->embedded_dir = path_;
   options->embedded_memory_bytes = DirectoryBytes();
   options->log = dlsm::LogLevel::kDisk;
-  options->log_bytes_max = kLogBytesMax;
 }
 
 uint64_t Place::DirectoryBytes() const {
