@@ -94,9 +94,11 @@ def shortened(sentence):
 
 def paragraphs(lines):
     """[(first line's number, text)] of [(path, number, line)] that follow each other in one file."""
-    text, first, last = [], 0, 0
+    text, first, last, fenced = [], 0, 0, False
     for path, number, line in lines:
-        prose = prose_of(path, line)
+        fence = path.endswith(".md") and line.startswith("```")
+        fenced ^= fence
+        prose = None if fence or fenced else prose_of(path, line)
         ends = not prose or prose.startswith("//") or ITEM.match(prose)
         if text and (ends or number != last + 1):
             yield first, " ".join(text)
@@ -158,6 +160,8 @@ def self_test():
             ("a.h", ['f("for who needs it");'], 0),
             ("a.md", ["Memory for", "who needs it."], 1),
             ("a.md", ["    for who needs it"], 0),
+            ("a.md", ["```", "Memory for who needs it.", "```"], 0),
+            ("a.md", ["```", "f();", "```", "Memory for who needs it."], 1),
             ("a.py", ["# Memory for who needs it."], 1),
             ("check", ["# Memory for who needs it."], 1)):
         numbered = [(path, n, line) for n, line in enumerate(lines, 1)]
