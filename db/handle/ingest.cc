@@ -47,7 +47,7 @@ class DbImpl::Ingest {
 
   // All that the ingest has so far becomes visible.
   Status Install() {
-    turn_.Await();
+    DLSM_RETURN_IF_ERROR(turn_.Await());
     for (size_t i = 0; i < parts_.size(); ++i) {
       Part& part = parts_[i];
       // The tables are the shard's from here on.

@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
+#include <map>
 
+#include "dLSM/status.h"
 #include "db/memtable/sequencer.h"
 #include "port/mutex.h"
 #include "table/internal_key.h"
+#include "util/thread_number.h"
 
 namespace dlsm {
 
@@ -32,7 +34,7 @@ class IngestTurns {
       const SequenceNumber behind = turns_->waiting_.empty() ? 0 : turns_->end_;
       first_ = std::max(behind, sequencer.Now().next) + kNumbersAhead;
       turns_->end_ = first_ + shards * kNumbersBetween;
-      turns_->waiting_.insert(first_);
+      turns_->waiting_.emplace(first_, ThreadNumber::Current());
     }
     ~Turn() {
       const port::MutexLock lock(turns_->mutex_);
@@ -44,10 +46,18 @@ class IngestTurns {
 
     // Of the entries in the i-th shard that the ingest enters.
     SequenceNumber number(size_t i) const { return first_ + i * kNumbersBetween; }
-    // Returns when the earlier ingests have ended.
-    void Await() const LOCKS_EXCLUDED(turns_->mutex_) {
+    // Returns when the earlier ingests have ended. InvalidArgument if one of them is a call of this
+    // thread, whose source has begun this one: neither would ever end.
+    Status Await() const LOCKS_EXCLUDED(turns_->mutex_) {
       const port::MutexLock lock(turns_->mutex_);
-      while (*turns_->waiting_.begin() != first_) turns_->changed_.Wait();
+      for (const auto& [first, thread] : turns_->waiting_) {
+        if (first < first_ && thread == ThreadNumber::Current()) {
+          return Status::InvalidArgument("the source of an ingest ingests into the same database",
+                                         "ingest one stream after the other");
+        }
+      }
+      while (turns_->waiting_.begin()->first != first_) turns_->changed_.Wait();
+      return Status::OK();
     }
 
    private:
@@ -58,8 +68,8 @@ class IngestTurns {
  private:
   port::Mutex mutex_;
   port::CondVar changed_{mutex_};
-  std::set<SequenceNumber> waiting_ GUARDED_BY(mutex_);  // The first number of each.
-  SequenceNumber end_ GUARDED_BY(mutex_) = 0;            // Behind those of the last one.
+  std::map<SequenceNumber, uint32_t> waiting_ GUARDED_BY(mutex_);  // First number, and thread.
+  SequenceNumber end_ GUARDED_BY(mutex_) = 0;                      // Behind those of the last one.
 };
 
 }  // namespace dlsm

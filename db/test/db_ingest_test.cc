@@ -420,6 +420,34 @@ TEST_F(IngestTest, NothingIsThereAfterAnError) {
   db_->ReleaseSnapshot(snapshot);
 }
 
+// A source that uses the database that it is ingested into.
+class BusySource final : public SortedSource {
+ public:
+  explicit BusySource(DB* db) : db_(db) {}
+  bool Next(Slice* key, Slice* value) override {
+    if (next_ == 'f') return false;
+    EXPECT_OK(db_->Put(WriteOptions(), "beside", std::string(1, next_)));
+    EXPECT_OK(db_->Flush(FlushOptions()));
+    ListSource inner({"inner"});
+    EXPECT_TRUE(db_->IngestSorted(&inner, nullptr).IsInvalidArgument());
+    EXPECT_EQ(AllAsOfNow(db_).count("c"), 0u);
+    key_ = std::string(1, next_++);
+    *key = *value = key_;
+    return true;
+  }
+
+ private:
+  DB* const db_;
+  char next_ = 'a';
+  std::string key_;
+};
+
+TEST_F(IngestTest, ItsSourceMayUseTheDatabase) {
+  BusySource source(db_.get());
+  ASSERT_OK(db_->IngestSorted(&source, nullptr));
+  EXPECT_EQ(All().size(), 6u);
+}
+
 TEST_F(IngestTest, FollowersSeeIt) {
   node_ = std::make_unique<TestNode>();
   OpenWith([&](Options* options) {

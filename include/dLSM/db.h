@@ -128,7 +128,8 @@ class DB {
   // what was flushed. Streams that are ingested at the same time become visible in the order in
   // which the calls began. Readers and writers go on meanwhile; in the end iterators, MultiGet()
   // and GetSnapshot() wait for a flush of what was written last. Followers see the entries with the
-  // next publication. *entries, which may be null, gets their number.
+  // next publication. The source may use the database, but ingest nothing. *entries, which may be
+  // null, gets their number.
   //   InvalidArgument   a key is not behind the one before; a key or a value is too long; a key is
   //                     another compute node's. The error names the entry.
   //   Busy              the memory nodes have no room, or flushes and merges do not get on

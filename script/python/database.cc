@@ -8,6 +8,7 @@
 
 #include "dLSM/statistics.h"
 #include "script/python/pinned_values.h"
+#include "script/python/sorted_pairs.h"
 
 namespace dlsm::python {
 
@@ -96,6 +97,20 @@ void PythonDb::DeleteRange(nb::handle begin, nb::handle end, bool sync) const {
   const Key b(begin);
   const Key e(end);
   Do([&](const Handle::Call& db) { return db->DeleteRange(Written(sync), b.slice(), e.slice()); });
+}
+
+uint64_t PythonDb::IngestSorted(nb::handle pairs) const {
+  SortedPairs source(pairs);
+  uint64_t entries = 0;
+  Status status;
+  {
+    const WithoutGil released;
+    const Handle::Call db(handle_.get());
+    status = db->IngestSorted(&source, &entries);
+  }
+  source.Rethrow();
+  Check(status);
+  return entries;
 }
 
 PythonBatch* PythonDb::NewBatch(bool sync) const {

@@ -52,6 +52,9 @@ class PythonDb {
   void Delete(nb::handle key, bool sync) const;
   void DeleteRange(nb::handle begin, nb::handle end, bool sync) const;
 
+  // Returns how many there were.
+  uint64_t IngestSorted(nb::handle pairs) const;
+
   PythonBatch* NewBatch(bool sync) const;
   PythonSnapshot* NewSnapshot() const;
   PythonIterator* NewIterator(Bounds bounds, const IteratorForm& form,

@@ -180,6 +180,11 @@ void AddReads(nb::class_<PythonDb>* type) {
 void AddWrites(nb::class_<PythonDb>* type) {
   type->def("delete_range", &PythonDb::DeleteRange, nb::arg("begin"), nb::arg("end"), nb::kw_only(),
             nb::arg("sync") = false, "Deletes the keys in [begin, end), at the price of one write.")
+      .def("ingest_sorted", &PythonDb::IngestSorted, nb::arg("pairs"),
+           "Loads an iterable of (key, value) in the order of keys, each key once: it becomes\n"
+           "tables without passing memtables and log. Returns how many there were. Nothing of it "
+           "is\n"
+           "visible before all of it is.")
       .def("write_batch", &PythonDb::NewBatch, nb::kw_only(), nb::arg("sync") = false,
            nb::rv_policy::take_ownership,
            "Updates that become visible at once at the end of a `with`; none if it is left by an\n"
