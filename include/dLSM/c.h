@@ -306,11 +306,17 @@ void dlsm_readoptions_set_iterate_lower_bound(dlsm_readoptions_t* options, const
 void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const char* key,
                                               size_t keylen);
 void dlsm_readoptions_set_prefix_same_as_start(dlsm_readoptions_t* options, uint8_t value);
+enum { dlsm_read_all_tier = 0, dlsm_block_cache_tier = 1 };
+void dlsm_readoptions_set_read_tier(dlsm_readoptions_t* options, int value);
+/* In microseconds of CLOCK_MONOTONIC; 0: none. */
+void dlsm_readoptions_set_deadline(dlsm_readoptions_t* options, uint64_t microseconds);
 
 dlsm_writeoptions_t* dlsm_writeoptions_create(void);
 void dlsm_writeoptions_destroy(dlsm_writeoptions_t* options);
 void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value);
 void dlsm_writeoptions_set_no_slowdown(dlsm_writeoptions_t* options, uint8_t value);
+/* As that of reads. */
+void dlsm_writeoptions_set_deadline(dlsm_writeoptions_t* options, uint64_t microseconds);
 
 /* -------- Caches and the rest */
 

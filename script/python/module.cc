@@ -65,6 +65,8 @@ const char* ClassOf(Status::Code code) {
       return "Aborted";
     case Status::Code::kIOFenced:
       return "IOFenced";
+    case Status::Code::kIncomplete:
+      return "Incomplete";
   }
   return "Error";
 }

@@ -11,11 +11,11 @@ from typing import Any, Iterable, Optional, Union
 
 from dlsm import _dlsm
 from dlsm._dlsm import DB, Iterator, Snapshot, WriteBatch
-from dlsm.errors import (Aborted, Busy, Corruption, Error, InvalidArgument, IOError_, IOFenced, NotFound,
-                         NotSupported, TimedOut)
+from dlsm.errors import (Aborted, Busy, Corruption, Error, InvalidArgument, IOError_, IOFenced,
+                         Incomplete, NotFound, NotSupported, TimedOut)
 
-__all__ = ["Aborted", "Busy", "Corruption", "DB", "Error", "IOError_", "IOFenced", "InvalidArgument",
-           "Iterator", "NotFound", "NotSupported", "Snapshot", "TimedOut", "WriteBatch", "open"]
+__all__ = ["Aborted", "Busy", "Corruption", "DB", "Error", "IOError_", "IOFenced", "Incomplete",
+           "InvalidArgument", "Iterator", "NotFound", "NotSupported", "Snapshot", "TimedOut", "WriteBatch", "open"]
 
 # Threads of a database must not outlive the interpreter.
 atexit.register(_dlsm._close_all)  # pylint: disable=protected-access

@@ -465,7 +465,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 class ErrorsTest(unittest.TestCase):
     def test_classes(self):
         for name in ("NotFound", "Corruption", "NotSupported", "InvalidArgument", "IOError_", "Busy",
-                     "TimedOut", "Aborted", "IOFenced"):
+                     "TimedOut", "Aborted", "IOFenced", "Incomplete"):
             self.assertTrue(issubclass(getattr(dlsm, name), dlsm.Error))
         self.assertTrue(issubclass(dlsm.IOFenced, dlsm.IOError_))
         self.assertTrue(issubclass(dlsm.TimedOut, TimeoutError))
