@@ -51,6 +51,7 @@ Status DbImpl::Close() try {
 Status DbImpl::CloseAll() {
   Status first_error;
   if (workers_ != nullptr) {
+    listeners_.TellClosing();
     if (publisher_ != nullptr) publisher_->Stop();
     if (callers_.own_code()) workers_->EndThreads();
     std::vector<bool> flushed;

@@ -26,6 +26,7 @@
 #include "dLSM/statistics.h"
 #include "db/background/background_workers.h"
 #include "db/background/caller_work.h"
+#include "db/background/event_listeners.h"
 #include "db/background/fence.h"
 #include "db/background/handle_state.h"
 #include "db/background/memtable_budget.h"
@@ -195,6 +196,7 @@ class DbImpl final : public DB {
   const InternalKeyComparator comparator_;
   const ComputeRange range_;
   const std::shared_ptr<Statistics> statistics_;
+  const EventListeners listeners_;
   const TableObjects objects_;
   std::shared_ptr<ValueCache> value_cache_;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.

@@ -68,6 +68,7 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
       comparator_(options.comparator),
       range_(options),
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
+      listeners_(options.listeners, name_.substr(0, name_.find('#'))),
       objects_(TableObjects::For(options)),
       memory_budget_(MemoryBudget::For(options, objects_.block_cache.get())),
       scheduler_(ScheduleOf(options)),
@@ -112,6 +113,7 @@ ShardContext DbImpl::Context() {
           &read_merges_,
           &fence_,
           &callers_,
+          &listeners_,
           numa_node_,
           &unnamed_from_,
           [this] {

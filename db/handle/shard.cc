@@ -410,6 +410,8 @@ Status Shard::Start(MemtableEpochs* epochs) {
   parts.callers = context_.callers;
   parts.statistics = context_.statistics;
   parts.writers_wait = context_.writers_wait;
+  parts.listeners = context_.listeners;
+  parts.number = number_;
   // The log is the session's there: its memory may be others' from now on.
   if (number_ == 0 && log_ != nullptr) {
     parts.home_lost = [log = log_](const Status& status) { log->Fail(status); };

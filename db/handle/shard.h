@@ -65,6 +65,7 @@ struct ShardContext {
   ReadMergePacer* read_merges;
   Fence* fence;
   CallerWork* callers;
+  const EventListeners* listeners;
   int numa_node;                              // Of memtables.
   const std::atomic<uint64_t>* unnamed_from;  // See RemoteMemory.
   std::function<bool()> writers_wait;         // Of any shard.

@@ -38,6 +38,7 @@
 namespace dlsm {
 
 class Cache;
+class EventListener;
 class FaultInjector;
 class NodeConnector;
 class FilterPolicy;
@@ -345,6 +346,8 @@ struct Options {
 
   // -------- Counters; null: the database makes its own, see DB::GetStatistics.
   std::shared_ptr<Statistics> statistics;
+  // Told what happens in the background; see event_listener.h. None is null.
+  std::vector<std::shared_ptr<EventListener>> listeners;
 
   // -------- For tests and measurements: a network that this machine does not have.
   uint64_t simulated_rtt_ns = 0;
