@@ -98,6 +98,7 @@ void Background::LookAtMemtable() {
 }
 
 void Background::CoverWrite(uint64_t bytes, uint64_t entries) {
+  if (config_.read_only) return;
   constexpr uint64_t kEntryBytes = 64;  // Of a memtable, beside key and value.
   const Tree::MemtableUsage usage = tree_->Usage();
   store_->memory()->Cover(usage.active_bytes + usage.immutable_bytes + bytes +

@@ -63,6 +63,7 @@ class Background {
     std::chrono::nanoseconds timeout{};
     // How long who waits for work does so while there is no room for it.
     std::chrono::milliseconds patience{0};
+    bool read_only = false;  // Nothing but heartbeats is done.
   };
   // Those of this shard, and those that it shares with the others of its handle. All outlive this.
   struct Parts {

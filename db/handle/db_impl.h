@@ -63,7 +63,9 @@ class ValueCache;
 
 class DbImpl final : public DB {
  public:
-  static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
+  enum class Access { kAll, kReadOnly };
+  static Status Open(const Options& options, const std::string& name, Access access,
+                     std::unique_ptr<DB>* db);
   // In a child of the process that opened the handle nothing is destroyed.
   static void operator delete(void* memory) { ::operator delete(memory); }
   static void operator delete(DbImpl* db, std::destroying_delete_t) {
@@ -106,8 +108,11 @@ class DbImpl final : public DB {
 
   class Places;  // Of a GetPipeline: db_impl_reads.cc.
 
-  DbImpl(const Options& options, const std::string& name);
+  DbImpl(const Options& options, const std::string& name, Access access);
 
+  bool read_only() const { return access_ == Access::kReadOnly; }
+  // NotSupported for a handle that only reads.
+  Status CheckMayChange() const;
   // Opening: open.cc. `named`: the memory nodes that the options name. `is_new`: the first shard
   // has no manifest yet. `keeper` keeps the sessions that are open already.
 
@@ -157,6 +162,7 @@ class DbImpl final : public DB {
   void StopLog(bool flushed);
   Status PutManifests(std::vector<bool>* flushed);
   Status CloseAll();
+  Status CloseHouses(const std::vector<size_t>& houses);
   Status CloseShardsAt(const MemoryNodeLink& link);
   void AwaitTransfers(MemoryNodeLink& link) const;
   bool AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const;
@@ -193,6 +199,7 @@ class DbImpl final : public DB {
   const port::ProcessMark opened_by_;
   const Options options_;
   const std::string name_;
+  const Access access_;
   const InternalKeyComparator comparator_;
   const ComputeRange range_;
   const std::shared_ptr<Statistics> statistics_;

@@ -53,6 +53,7 @@ class ValueCache;
 // What the shards of a handle share. All outlives them.
 struct ShardContext {
   const Options* options;
+  bool read_only;  // Nothing of the database may change.
   InternalKeyComparator comparator;
   const TableObjects* objects;
   std::shared_ptr<ValueCache> value_cache;      // Null: none.
@@ -162,6 +163,8 @@ class Shard {
   Status CheckTableNodes() const;
   void ReclaimUnused();
   Status FlushReplayed();
+  // The same, of a handle that only reads: they go into the memtable.
+  Status KeepReplayed();
   Status InsistOnRoom(const std::function<Status()>& allocate) const;
   Status AllocateAtHome(uint64_t bytes, PlacedMemory::WhenFull when_full, RemoteSpan* span);
 

@@ -56,6 +56,9 @@ typedef struct dlsm_writeoptions_t dlsm_writeoptions_t;
 dlsm_t* dlsm_open(const dlsm_options_t* options, const char* name, char** errptr);
 /* A handle that only reads what the owner of the database publishes. NULL on error. */
 dlsm_t* dlsm_open_follower(const dlsm_options_t* options, const char* name, char** errptr);
+/* A handle that only reads a database which nobody else has open, and changes nothing of it. NULL
+   on error. */
+dlsm_t* dlsm_open_for_read_only(const dlsm_options_t* options, const char* name, char** errptr);
 /* Of a follower: goes on to the newest publication. */
 void dlsm_try_catch_up(dlsm_t* db, char** errptr);
 /* What fails is only logged. */
