@@ -70,6 +70,7 @@ DEFINE_string(compaction_style, "guards",
 DEFINE_int32(num_levels, 7, "as the application that the database belongs to sets it");
 DEFINE_string(quota, "",
               "quota: bytes that --db may have at each memory node, or none; empty: as it is");
+DEFINE_bool(read_only, false, "open the database for reading only: nothing of it changes");
 DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
 
 namespace dlsm::tool {
@@ -202,6 +203,7 @@ Status OptionsFromFlags(ToolOptions* options) {
   DLSM_RETURN_IF_ERROR(KeysFromFile("compute_boundaries_file", FLAGS_compute_boundaries_file,
                                     &options->database.compute_boundaries));
   options->limit = FLAGS_limit;
+  options->read_only = FLAGS_read_only;
   if (!EntryFormatFromName(FLAGS_format, &options->format)) {
     return Status::InvalidArgument(
         fmt::format("--format={}: there are tsv and binary", FLAGS_format));
