@@ -86,6 +86,9 @@ struct EngineOptions {
   uint64_t log_sync_interval_ms = 1000;  // dlsm.
   bool follow = false;                   // dlsm: read what another process publishes.
   size_t secondary_index = 0;            // dlsm: none, eager or lazy.
+  bool read_only = false;                // dlsm: see DB::OpenForReadOnly.
+  bool local_reads = false;              // dlsm: ReadOptions::read_tier.
+  uint64_t deadline_us = 0;              // dlsm: of each read; 0: none.
   int metrics_port = 0;                  // dlsm: for Prometheus; 0: none.
   uint64_t simulated_rtt_ns = 0;
   double simulated_gbit_per_second = 0;

@@ -1,6 +1,7 @@
 // dLSM behind the benchmark's interface, through its public headers only.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
@@ -21,13 +22,38 @@
 namespace dlsm::bench {
 namespace {
 
+// What reads of a session have in common.
+class Reading {
+ public:
+  // `deadline_us`: of each read; 0: none.
+  Reading(const ReadOptions& options, uint64_t deadline_us)
+      : options_(options), deadline_us_(deadline_us) {}
+
+  // Of a read that begins now.
+  const ReadOptions& Begin() {
+    if (deadline_us_ > 0) {
+      options_.deadline =
+          std::chrono::steady_clock::now() + std::chrono::microseconds(deadline_us_);
+    }
+    return options_;
+  }
+  // Whether the status says that the value is not to be had within the limits that were set.
+  bool IsLimit(const Status& status) const {
+    return status.IsIncomplete() || (deadline_us_ > 0 && status.IsTimedOut());
+  }
+
+ private:
+  ReadOptions options_;
+  uint64_t deadline_us_;
+};
+
 class DlsmCursor : public Cursor {
  public:
-  explicit DlsmCursor(DB& db, const ReadOptions& options) : db_(db), options_(options) {}
+  DlsmCursor(DB& db, const Reading& reading) : db_(db), reading_(reading) {}
 
   void Renew() {
     iterator_.reset();
-    iterator_.reset(db_.NewIterator(options_));
+    iterator_.reset(db_.NewIterator(reading_.Begin()));
   }
   void Drop() { iterator_.reset(); }
 
@@ -51,7 +77,10 @@ class DlsmCursor : public Cursor {
     iterator_->Prev();
     return Current(entry);
   }
-  Status status() const override { return iterator_->status(); }
+  Status status() const override {
+    Status status = iterator_->status();
+    return reading_.IsLimit(status) ? Status::OK() : status;
+  }
 
  private:
   bool Current(Entry* entry) const {
@@ -62,15 +91,15 @@ class DlsmCursor : public Cursor {
   }
 
   DB& db_;
-  const ReadOptions options_;
+  Reading reading_;
   std::unique_ptr<Iterator> iterator_;
 };
 
 class DlsmSession : public Session {
  public:
   // `indexed` may be null.
-  DlsmSession(DB& db, IndexedDB* indexed, const ReadOptions& read)
-      : db_(db), indexed_(indexed), read_(read), cursor_(db, read) {}
+  DlsmSession(DB& db, IndexedDB* indexed, const Reading& reading)
+      : db_(db), indexed_(indexed), reading_(reading), cursor_(db, reading) {}
 
   Status Put(const Slice& key, const Slice& value) override {
     return indexed_ == nullptr ? db_.Put(write_, key, value) : indexed_->Put(write_, key, value);
@@ -97,12 +126,12 @@ class DlsmSession : public Session {
 
   Outcome Get(const Slice& key, Slice* value) override {
     pinned_.Reset();
-    Status status = db_.Get(read_, key, &pinned_);
+    Status status = db_.Get(reading_.Begin(), key, &pinned_);
     if (status.ok()) [[likely]] {
       *value = Slice(pinned_.data(), pinned_.size());
       return Outcome::kFound;
     }
-    if (status.IsNotFound()) return Outcome::kMissing;
+    if (status.IsNotFound() || reading_.IsLimit(status)) return Outcome::kMissing;
     status_ = std::move(status);
     return Outcome::kFailed;
   }
@@ -110,20 +139,22 @@ class DlsmSession : public Session {
                   std::vector<std::optional<Slice>>* values) override {
     many_pinned_.resize(keys.size());
     many_statuses_.resize(keys.size());
-    db_.MultiGet(read_, keys.size(), keys.data(), many_pinned_.data(), many_statuses_.data());
+    db_.MultiGet(reading_.Begin(), keys.size(), keys.data(), many_pinned_.data(),
+                 many_statuses_.data());
     values->assign(keys.size(), std::nullopt);
     Status first_error;
     for (size_t i = 0; i < keys.size(); ++i) {
       if (many_statuses_[i].ok()) {
         (*values)[i] = many_pinned_[i];
-      } else if (!many_statuses_[i].IsNotFound() && first_error.ok()) {
+      } else if (!many_statuses_[i].IsNotFound() && !reading_.IsLimit(many_statuses_[i]) &&
+                 first_error.ok()) {
         first_error = many_statuses_[i];
       }
     }
     return first_error;
   }
   std::unique_ptr<GetPipeline> NewGetPipeline(size_t depth) override {
-    return db_.NewGetPipeline(read_, depth);
+    return db_.NewGetPipeline(reading_.Begin(), depth);
   }
   Status QueryIndex(const Slice& begin, const Slice& end,
                     std::vector<std::string>* values) override {
@@ -141,7 +172,7 @@ class DlsmSession : public Session {
  private:
   DB& db_;
   IndexedDB* const indexed_;
-  const ReadOptions read_;
+  Reading reading_;
   WriteOptions write_;
   dlsm::WriteBatch batch_;
   PinnableSlice pinned_;
@@ -159,6 +190,9 @@ class DlsmEngine : public Engine {
         prefix_same_as_start_(options.prefix_same_as_start),
         follow_(options.follow),
         secondary_index_(options.secondary_index),
+        read_only_(options.read_only),
+        read_tier_(options.local_reads ? kBlockCacheTier : kReadAllTier),
+        deadline_us_(options.deadline_us),
         metrics_port_(options.metrics_port) {
     SetPlace(options);
     SetSizes(options);
@@ -181,8 +215,9 @@ class DlsmEngine : public Engine {
 
   Status Open(bool create) override {
     options_.create_if_missing = create;
-    Status opened =
-        follow_ ? DB::OpenFollower(options_, name_, &db_) : DB::Open(options_, name_, &db_);
+    Status opened = follow_      ? DB::OpenFollower(options_, name_, &db_)
+                    : read_only_ ? DB::OpenForReadOnly(options_, name_, &db_)
+                                 : DB::Open(options_, name_, &db_);
     if (opened.ok() && secondary_index_ != kNoIndex) {
       opened = OpenBenchIndex(db_.get(), secondary_index_, &indexed_);
     }
@@ -206,9 +241,12 @@ class DlsmEngine : public Engine {
     read.verify_checksums = verify_checksums_;
     read.prefix_same_as_start = prefix_same_as_start_;
     if (indexed_ != nullptr) read.iterate_upper_bound = &EndOfRecords();
-    return std::make_unique<DlsmSession>(*db_, indexed_.get(), read);
+    read.read_tier = read_tier_;
+    return std::make_unique<DlsmSession>(*db_, indexed_.get(), Reading(read, deadline_us_));
   }
-  Status Flush() override { return follow_ ? Status::OK() : db_->Flush(FlushOptions()); }
+  Status Flush() override {
+    return follow_ || read_only_ ? Status::OK() : db_->Flush(FlushOptions());
+  }
   Status Compact() override { return db_->CompactRange(nullptr, nullptr); }
   Status WaitForBackgroundWork() override { return db_->WaitForBackgroundWork(); }
 
@@ -421,6 +459,9 @@ class DlsmEngine : public Engine {
   const bool prefix_same_as_start_;
   const bool follow_;
   const size_t secondary_index_;
+  const bool read_only_;
+  const ReadTier read_tier_;
+  const uint64_t deadline_us_;  // Of each read; 0: none.
   const int metrics_port_;
   Options options_;
   // Before the database, which uses them to its end.

@@ -68,6 +68,13 @@ DEFINE_int64(cache_size, -1,
 DEFINE_uint64(block_size, 8192, "Bytes of a block of dlsm's block-based tables");
 DEFINE_string(compression_type, "none", "none or snappy");
 DEFINE_bool(verify_checksum, false, "Verify checksums on reads");
+DEFINE_bool(read_only, false, "dlsm, with --use_existing_db: DB::OpenForReadOnly()");
+DEFINE_string(read_tier, "all",
+              "dlsm: all, or block_cache: reads make no round trip, and what they do not find "
+              "without one counts as missing");
+DEFINE_uint64(
+    deadline_us, 0,
+    "dlsm: each read gives up after so many microseconds, and counts as missing; 0: never");
 DEFINE_uint64(prefix_size, 0, "dlsm: bytes of a key that are its prefix; 0: keys have none");
 DEFINE_bool(prefix_same_as_start, false, "dlsm: iterators stay within a prefix of --prefix_size");
 DEFINE_string(table_format, "byte", "dlsm: byte or block");
@@ -201,12 +208,14 @@ struct Choices {
   size_t compaction_style = 0;
   size_t compression = 0;
   size_t fabric = 0;
+  size_t read_tier = 0;
 };
 
 Status CheckChoices(Choices* choices) {
   return FirstError({
       CheckChoice("engine", FLAGS_engine, EngineNames(), &choices->engine),
       CheckChoice("table_format", FLAGS_table_format, {"byte", "block"}, &choices->table_format),
+      CheckChoice("read_tier", FLAGS_read_tier, {"all", "block_cache"}, &choices->read_tier),
       CheckChoice("log", FLAGS_log, {"none", "memory", "disk"}, &choices->log),
       CheckChoice("secondary_index", FLAGS_secondary_index, {"none", "eager", "lazy"},
                   &choices->secondary_index),
@@ -272,6 +281,9 @@ void SetTree(const Choices& choices, EngineOptions* options) {
 void SetNodes(const Choices& choices, EngineOptions* options) {
   options->take_over = FLAGS_take_over;
   options->follow = FLAGS_follow;
+  options->read_only = FLAGS_read_only;
+  options->local_reads = choices.read_tier == 1;
+  options->deadline_us = FLAGS_deadline_us;
   options->metrics_port = FLAGS_metrics_port;
   options->secondary_index = choices.secondary_index;
   options->publish_interval_ms = FLAGS_publish_interval_ms;
@@ -317,6 +329,9 @@ Status MakeEngineOptions(EngineOptions* options) {
   }
   if (FLAGS_follow && !FLAGS_use_existing_db) {
     return Wrong("follow", "true", "only with --use_existing_db");
+  }
+  if (FLAGS_read_only && (FLAGS_follow || !FLAGS_use_existing_db)) {
+    return Wrong("read_only", "true", "only with --use_existing_db, and not with --follow");
   }
   SetStore(choices, options);
   SetTree(choices, options);

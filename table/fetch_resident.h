@@ -1,7 +1,6 @@
 // Fetches index and filter of a table that exists.
 #pragma once
 
-#include <chrono>
 #include <string>
 
 #include "dLSM/status.h"
@@ -10,9 +9,10 @@
 
 namespace dlsm {
 
-// A copy of them, from whichever memory node the table lies on. `timeout` is for the wait.
-// Corruption if the meta, which may come from another machine, claims more than any table has.
-Status FetchResident(const TableMeta& meta, QueuePairs* queue_pairs, Purpose purpose,
-                     std::chrono::nanoseconds timeout, std::string* resident);
+// A copy of them, from whichever memory node the table lies on. Of the options, purpose, time-out
+// and limits are for this. Corruption if the meta, which may come from another machine, claims more
+// than any table has.
+Status FetchResident(const TableMeta& meta, QueuePairs* queue_pairs,
+                     const TableReadOptions& options, std::string* resident);
 
 }  // namespace dlsm

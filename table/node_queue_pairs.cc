@@ -20,6 +20,14 @@ Status NodeQueuePairs::ForThisThread(NodeId node, QueuePair** queue_pair) {
   return queue_pairs->ForThisThread(node, queue_pair);
 }
 
+Status NodeQueuePairs::ForLimitedRead(NodeId node, const TableReadOptions& options,
+                                      QueuePair** queue_pair) {
+  ThreadQueuePairs* const queue_pairs = Of(node);
+  if (queue_pairs == nullptr) return Unknown(node);
+  DLSM_RETURN_IF_ERROR(Check(node));
+  return queue_pairs->ForLimitedRead(node, options, queue_pair);
+}
+
 void NodeQueuePairs::End(NodeId node, const Status& why) {
   const port::MutexLock lock(mutex_);
   for (Way& way : ways_) {

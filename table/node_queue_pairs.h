@@ -52,6 +52,8 @@ class NodeQueuePairs final : public QueuePairs {
   static Status Unknown(NodeId node);
 
   Status ForThisThread(NodeId node, QueuePair** queue_pair) override;
+  Status ForLimitedRead(NodeId node, const TableReadOptions& options,
+                        QueuePair** queue_pair) override;
   Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) override;
   const std::atomic<uint32_t>& LostNodes() const override { return lost_nodes_; }
   // As ThreadQueuePairs does it.

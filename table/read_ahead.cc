@@ -72,11 +72,12 @@ void ReadAhead::Prepare(uint64_t begin) {
   assert(begin < data_.bytes);
   if (Holds(begin) || (posted_ != nullptr && posted_->begin == begin)) return;
   QueuePair* queue_pair = nullptr;
-  if (!queue_pairs_->ForThisThread(data_.node, &queue_pair).ok()) return;
+  if (!QueuePairHere(&queue_pair).ok()) return;
   if (const char* const data = queue_pair->Direct(data_); data != nullptr) {
     port::PrefetchRead(data + begin);
     return;
   }
+  if (options_.local) return;
   posted_.reset();
   Post(queue_pair, begin, CutForward(begin, options_.prefetch_bytes));
 }
@@ -108,10 +109,15 @@ void ReadAhead::Grow(bool sequential, Direction direction) {
   direction_ = direction;
 }
 
+Status ReadAhead::QueuePairHere(QueuePair** queue_pair) {
+  return options_.limited ? queue_pairs_->ForLimitedRead(data_.node, options_, queue_pair)
+                          : queue_pairs_->ForThisThread(data_.node, queue_pair);
+}
+
 Status ReadAhead::QueuePairOrNoWindow(QueuePair** queue_pair) {
   // First: a node that is lost after that is asked about again.
   lost_seen_ = lost_nodes_.load(std::memory_order_acquire);
-  Status status = queue_pairs_->ForThisThread(data_.node, queue_pair);
+  Status status = QueuePairHere(queue_pair);
   if (!status.ok()) begin_ = end_ = 0;
   return status;
 }
@@ -144,6 +150,7 @@ Status ReadAhead::Load(QueuePair* queue_pair, uint64_t begin, uint64_t end) {
     return Status::OK();
   }
   direct_ = false;
+  if (options_.limited) DLSM_RETURN_IF_ERROR(options_.CheckTransfer());
   const bool matches =
       posted_ != nullptr &&
       (direction_ == Direction::kForward ? posted_->begin == begin : posted_->end == end);
@@ -164,7 +171,7 @@ Status ReadAhead::FetchNow(QueuePair* queue_pair, uint64_t begin, uint64_t end) 
                                             options_.purpose, &window->ticket));
   // Held although this waits for it: a wait that fails must not free the buffer.
   queue_pair->held().Hold(window->ticket, window);
-  DLSM_RETURN_IF_ERROR(queue_pair->Wait(window->ticket, Deadline::In(options_.timeout)));
+  DLSM_RETURN_IF_ERROR(queue_pair->Wait(window->ticket, options_.WaitEnds()));
   queue_pair->held().Complete(window->ticket);
   Use(std::move(window));
   return Status::OK();
@@ -176,7 +183,7 @@ Status ReadAhead::TakePosted(QueuePair* queue_pair, bool* taken) {
   posted_ = nullptr;
   if (!window->complete()) {
     if (!queue_pair->held().Holds(*window)) return Status::OK();
-    DLSM_RETURN_IF_ERROR(queue_pair->Wait(window->ticket, Deadline::In(options_.timeout)));
+    DLSM_RETURN_IF_ERROR(queue_pair->Wait(window->ticket, options_.WaitEnds()));
     queue_pair->held().Complete(window->ticket);
   }
   Use(window);

@@ -108,6 +108,7 @@ class ReadAhead {
   uint64_t CutForward(uint64_t begin, uint64_t bytes);
   uint64_t CutBackward(uint64_t end, uint64_t bytes);
   void Grow(bool sequential, Direction direction);
+  Status QueuePairHere(QueuePair** queue_pair);
   Status QueuePairOrNoWindow(QueuePair** queue_pair);
   const char* InPlace(QueuePair* queue_pair) const;
   Status ForwardFrom(QueuePair* queue_pair, uint64_t begin);

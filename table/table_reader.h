@@ -11,7 +11,9 @@
 // Find()'s answer in the probe; then Find() only returns it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,12 +24,14 @@
 #include "table/table_builder.h"
 #include "table/table_iterator.h"
 #include "table/table_meta.h"
+#include "util/deadline.h"
 #include "util/fabric/fabric.h"
 
 namespace dlsm {
 
 class CachedBlocks;
 struct ReadBounds;
+struct TableReadOptions;
 
 // Hands out the calling thread's queue pair to a memory node. Thread-safe.
 class QueuePairs {
@@ -36,6 +40,10 @@ class QueuePairs {
   // *queue_pair stays the provider's, is open, and is to be used by this thread only and before it
   // next calls ForThisThread(). A closed one is replaced.
   virtual Status ForThisThread(NodeId node, QueuePair** queue_pair) = 0;
+  // The same for a read whose options are limited. Its deadline holds for what making a queue pair
+  // takes, too. One that may transfer nothing gets a queue pair only where memory is mapped.
+  virtual Status ForLimitedRead(NodeId node, const TableReadOptions& options,
+                                QueuePair** queue_pair);
   virtual Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) = 0;
   // Of how many nodes the memory may be others' by now. What was found in place while there were
   // fewer is not looked at before ForThisThread() has said that its node is none of them.
@@ -56,6 +64,22 @@ struct TableReadOptions {
   uint32_t prefetch_bytes_max = 1 << 20;
   // Of iterators, which they outlive; null: none.
   const ReadBounds* bounds = nullptr;
+
+  // Whether one of the two that follow is in force.
+  bool limited = false;
+  bool local = false;  // Nothing may be transferred.
+  // Of all waits together.
+  Deadline::Clock::time_point deadline = Deadline::Clock::time_point::max();
+
+  // When a wait that begins now is to end.
+  Deadline WaitEnds() const {
+    return Deadline::At(
+        std::min<Deadline::Clock::time_point>(Deadline::Clock::now() + timeout, deadline));
+  }
+  // Of a limited read: TimedOut if its deadline has passed.
+  Status CheckDeadline() const;
+  // The same, and Incomplete if it may transfer nothing.
+  Status CheckTransfer() const;
 };
 
 // Where a region is mapped, what is verified in place may change before it is used: who asks for
@@ -117,6 +141,12 @@ class TableReader {
                      std::shared_ptr<const void> owner, const CachedBlocks& blocks,
                      std::unique_ptr<TableReader>* reader);
   virtual ~TableReader() = default;
+
+  // Before the first step of a limited read: has what the steps need of the table's resident part,
+  // or says why not.
+  virtual Status MakeReady(const TableReadOptions& options) const {
+    return options.CheckDeadline();
+  }
 
   // Two steps towards Find(): each ends by prefetching the cache lines that the next step will
   // touch, so those of all tables or keys are on their way together. Either may be left out.

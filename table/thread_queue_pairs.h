@@ -25,6 +25,8 @@ class ThreadQueuePairs final : public QueuePairs {
       : fabric_(fabric), rpc_(rpc), timeout_(timeout) {}
 
   Status ForThisThread(NodeId node, QueuePair** queue_pair) override;
+  Status ForLimitedRead(NodeId node, const TableReadOptions& options,
+                        QueuePair** queue_pair) override;
   Status NewBuffer(NodeId node, size_t bytes, RegisteredBuffer* buffer) override;
 
   // Where these bytes are in this process; null if they are not, or if the calling thread has no
@@ -44,8 +46,8 @@ class ThreadQueuePairs final : public QueuePairs {
     Deadline::Clock::time_point try_again_at;
   };
 
-  Status Make(Slot* slot);
-  void WaitForAbandoned(QueuePair* queue_pair) const;
+  Status Make(Slot* slot, Deadline deadline);
+  void WaitForAbandoned(QueuePair* queue_pair, Deadline deadline) const;
 
   FabricConnection* const fabric_;
   RpcClient* const rpc_;

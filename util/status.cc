@@ -38,11 +38,13 @@ const char* CodeName(Status::Code code) {
       return "Timed out";
     case Status::Code::kAborted:
       return "Aborted";
+    case Status::Code::kIncomplete:
+      return "Incomplete";
   }
   return "Unknown";
 }
 
-bool IsKnown(Status::Code code) { return code <= Status::Code::kIOFenced; }
+bool IsKnown(Status::Code code) { return code <= Status::Code::kIncomplete; }
 
 }  // namespace
 

@@ -25,6 +25,8 @@ Background::Background(const Config& config, const Parts& parts,
       statistics_(parts.statistics),
       writers_wait_(parts.writers_wait),
       home_lost_(parts.home_lost),
+      listeners_(parts.listeners != nullptr ? *parts.listeners : EventListeners()),
+      number_(parts.number),
       new_table_number_([tree = parts.tree] { return tree->NewTableNumber(); }),
       traffic_(parts.tree->views().Current()->version->levels().size()),
       gate_keeper_(config.gate,
@@ -73,15 +75,30 @@ void Background::Wake() {
 
 void Background::UpdateGate() {
   if (gate_keeper_.Judge()) Wake();
+  if (listeners_.any()) TellStall();
+}
+
+void Background::TellStall() {
+  const StallCondition now = gate_->closed()                       ? StallCondition::kStopped
+                             : gate_->closed(StallReason::kSlowed) ? StallCondition::kDelayed
+                                                                   : StallCondition::kNormal;
+  const StallCondition before = told_stall_.exchange(now);
+  if (before == now) return;
+  StallEvent event;
+  event.previous = before;
+  event.current = now;
+  listeners_.Tell(&EventListener::OnStallConditionsChanged, event, number_);
 }
 
 // Wakes once, whether a memtable is switched or not.
 void Background::LookAtMemtable() {
   gate_keeper_.Judge();
   Wake();
+  if (listeners_.any()) TellStall();
 }
 
 void Background::CoverWrite(uint64_t bytes, uint64_t entries) {
+  if (config_.read_only) return;
   constexpr uint64_t kEntryBytes = 64;  // Of a memtable, beside key and value.
   const Tree::MemtableUsage usage = tree_->Usage();
   store_->memory()->Cover(usage.active_bytes + usage.immutable_bytes + bytes +
@@ -118,6 +135,14 @@ void Background::NoteOutcome(size_t kind, const Status& status) {
     port::MutexLock lock(mutex_);
     first_failure = failures_[kind].Note(status);
     ChangedLocked();
+  }
+  if (!status.ok() && listeners_.any()) {
+    BackgroundErrorEvent event;
+    event.kind = kind == kFlush   ? BackgroundWorkKind::kFlush
+                 : kind == kMerge ? BackgroundWorkKind::kCompaction
+                                  : BackgroundWorkKind::kMemoryNode;
+    event.status = status;
+    listeners_.Tell(&EventListener::OnBackgroundError, event, number_);
   }
   if (!status.ok()) {
     gate_->NoteError(status);

@@ -24,6 +24,7 @@
 #include "dLSM/options.h"
 #include "dLSM/status.h"
 #include "db/background/caller_work.h"
+#include "db/background/event_listeners.h"
 #include "db/background/fence.h"
 #include "db/background/gate_keeper.h"
 #include "db/background/memtable_budget.h"
@@ -62,6 +63,7 @@ class Background {
     std::chrono::nanoseconds timeout{};
     // How long who waits for work does so while there is no room for it.
     std::chrono::milliseconds patience{0};
+    bool read_only = false;  // Nothing but heartbeats is done.
   };
   // Those of this shard, and those that it shares with the others of its handle. All outlive this.
   struct Parts {
@@ -81,6 +83,8 @@ class Background {
     std::function<bool()> writers_wait;  // Of any shard.
     // Called when the session at the home has ended for good. May be empty.
     std::function<void(const Status&)> home_lost;
+    const EventListeners* listeners = nullptr;  // May be null.
+    size_t number = 0;                          // Of the shard, for them.
   };
   Background(const Config& config, const Parts& parts, std::unique_ptr<MergePolicy> policy);
   ~Background() { Stop(); }
@@ -203,6 +207,8 @@ class Background {
   // After each change of memtables, version or room. Whoever does that, the memtable that is
   // switched then is due.
   void UpdateGate() LOCKS_EXCLUDED(mutex_);
+  // What listeners are told about the gate, where that has changed.
+  void TellStall() LOCKS_EXCLUDED(mutex_);
   // A piece of work has ended. Sets when its kind is tried again, if it has failed.
   void NoteOutcome(size_t kind, const Status& status) LOCKS_EXCLUDED(mutex_);
   // What the memory node's sessions heard last; `asleep`: as in Heartbeat().
@@ -230,7 +236,9 @@ class Background {
   // A caller waits for the memtable of this number, and for those before. Does a piece of what that
   // takes, a merge if flushes find no room; false if others are at it, or it is not yet time.
   bool FlushForCaller(uint64_t number, Clock::time_point* due) LOCKS_EXCLUDED(mutex_);
-  Status FlushInto(const std::shared_ptr<Memtable>& memtable);
+  Status FlushInto(const std::shared_ptr<Memtable>& memtable, FlushEvent* event);
+  // The same, of which listeners are told.
+  Status FlushAndTell(const std::shared_ptr<Memtable>& memtable);
   // `began`: when who waits began to.
   Status FlushActive(bool wait, Clock::time_point began) LOCKS_EXCLUDED(mutex_);
   // The same of the memtable of this number and those before it.
@@ -268,6 +276,9 @@ class Background {
       LOCKS_EXCLUDED(mutex_);
   // Runs the merge, installs what it has made, and counts it.
   Status Merge(const MergePick& pick, Runner runner);
+  // Merge(), of which listeners are told.
+  Status MergeAndTell(const MergePick& pick, Runner runner);
+  Status MergeInto(const MergePick& pick, Runner runner, CompactionEvent* event);
   Status Install(const MergePick& pick, const std::vector<TableRef>& outputs);
   // Its first part. Where the edit adds guards nothing is picked until Install() has ended.
   VersionEdit BeginInstall(const MergePick& pick, const std::vector<TableRef>& outputs)
@@ -326,6 +337,9 @@ class Background {
   Statistics* const statistics_;
   const std::function<bool()> writers_wait_;
   const std::function<void(const Status&)> home_lost_;
+  const EventListeners listeners_;
+  const size_t number_;
+  std::atomic<StallCondition> told_stall_{StallCondition::kNormal};
   const std::function<uint64_t()> new_table_number_;
   LevelTraffic traffic_;
   GateKeeper gate_keeper_;      // Its lock is taken before mutex_.

@@ -44,7 +44,7 @@ bool Background::FlushNext(Runner runner, uint64_t number_max, Clock::time_point
   SetHint(&flush_hint_, WorkSignal::Work::kFlushes);
   const std::shared_ptr<Memtable> memtable = tree_->TakeForFlush(number_max);
   if (memtable != nullptr) {
-    const Status status = FlushInto(memtable);
+    const Status status = FlushAndTell(memtable);
     if (!status.ok()) tree_->ReturnUnflushed(*memtable);
     // One that has to wait for those before it has not come through: if it counted as such, nobody
     // would ever be told that those fail, and that it is flushed anew each time.
@@ -71,7 +71,7 @@ bool Background::FlushForCaller(uint64_t number, Clock::time_point* due) {
 
 // Tables may find no memory here to be built in. Then those that there are go, and the memtable is
 // as it was.
-Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
+Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable, FlushEvent* event) {
   const auto start = Clock::now();
   const Statistics::Mine counters = statistics_->OfThisThread();
   FlushOutcome outcome;
@@ -82,6 +82,8 @@ Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
     return FlushMemtable(*memtable, snapshots, *store_, PlacedMemory::WhenFull::kReserve,
                          new_table_number_, &outcome);
   }));
+  event->tables = outcome.tables.size();
+  event->bytes = outcome.bytes;
   const auto took = Clock::now() - start;
   for (const MergeNode& node : nodes_) node.load->NoteTransfer(outcome.bytes, took);
   DLSM_RETURN_IF_ERROR(tree_->InstallFlush(memtable, outcome.tables));
@@ -91,6 +93,19 @@ Status Background::FlushInto(const std::shared_ptr<Memtable>& memtable) {
   counters.Add(Ticker::kFlushBytes, outcome.bytes);
   counters.Add(Ticker::kFlushMicros, port::MicrosecondsSince(start));
   return Status::OK();
+}
+
+Status Background::FlushAndTell(const std::shared_ptr<Memtable>& memtable) {
+  FlushEvent event;
+  if (!listeners_.any()) [[likely]]
+    return FlushInto(memtable, &event);
+  const auto start = Clock::now();
+  event.memtable = memtable->number();
+  listeners_.Tell(&EventListener::OnFlushBegin, event, number_);
+  event.status = FlushInto(memtable, &event);
+  event.micros = port::MicrosecondsSince(start);
+  listeners_.Tell(&EventListener::OnFlushCompleted, event, number_);
+  return event.status;
 }
 
 Status Background::RequestFlush() { return FlushActive(/*wait=*/false, Clock::now()); }

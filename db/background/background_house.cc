@@ -159,7 +159,7 @@ bool Background::MergesAreFree() const {
 
 void Background::KeepHouse(size_t node) {
   if (node == kHome) LookAfterTree();
-  if (!fence_->raised()) LookAfterMemory(node);
+  if (!fence_->raised() && !config_.read_only) LookAfterMemory(node);
 }
 
 void Background::LookAfterTree() {

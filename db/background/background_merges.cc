@@ -229,6 +229,26 @@ bool Background::MergeWhileIdle(Clock::time_point* due) {
 }
 
 Status Background::Merge(const MergePick& pick, Runner runner) {
+  CompactionEvent event;
+  return listeners_.any() ? MergeAndTell(pick, runner) : MergeInto(pick, runner, &event);
+}
+
+Status Background::MergeAndTell(const MergePick& pick, Runner runner) {
+  const auto start = Clock::now();
+  CompactionEvent event;
+  event.level = pick.level;
+  event.target_level = pick.target_level;
+  event.inputs = pick.inputs.size() + pick.target_inputs.size();
+  event.input_bytes = pick.input_bytes();
+  event.trivial_move = pick.trivial_move;
+  listeners_.Tell(&EventListener::OnCompactionBegin, event, number_);
+  event.status = MergeInto(pick, runner, &event);
+  event.micros = port::MicrosecondsSince(start);
+  listeners_.Tell(&EventListener::OnCompactionCompleted, event, number_);
+  return event.status;
+}
+
+Status Background::MergeInto(const MergePick& pick, Runner runner, CompactionEvent* event) {
   const auto start = Clock::now();
   const Statistics::Mine counters = statistics_->OfThisThread();
   MergeOutcome outcome;
@@ -249,6 +269,10 @@ Status Background::Merge(const MergePick& pick, Runner runner) {
   }
   const MergeStatistics& statistics = outcome.statistics;
   const uint64_t tables = outcome.tables.size();
+  event->outputs = pick.trivial_move ? pick.inputs.size() : tables;
+  event->bytes_read = statistics.bytes_read;
+  event->bytes_written = statistics.bytes_written;
+  event->place = outcome.remote ? EventPlace::kMemoryNode : EventPlace::kComputeNode;
   DLSM_RETURN_IF_ERROR(Install(pick, outcome.tables));
   outcome.tables.clear();  // The next merge may take them; who waits for it looks for their memory.
   gate_->NoteProgress();

@@ -31,6 +31,12 @@ Status::Code CodeFor(const Status& error) {
   return error.IsIOError() || error.IsNotFound() ? Status::Code::kIOError : error.code();
 }
 
+Status TooLate(StallReason reason) {
+  return Status::TimedOut(
+      "the deadline of the write has passed while it waited: nothing is written",
+      std::string("stall: ") + StallReasonName(reason));
+}
+
 }  // namespace
 
 const char* StallReasonName(StallReason reason) {
@@ -91,9 +97,9 @@ bool StallGate::MayPass(bool only_deletes, uint32_t reasons) {
   return closing == 0 || (only_deletes && closing == Bit(StallReason::kMemory));
 }
 
-Status StallGate::Wait(bool only_deletes, uint64_t bytes) {
-  DLSM_RETURN_IF_ERROR(WaitForOpening(only_deletes));
-  return KeepPace(bytes);
+Status StallGate::Wait(bool only_deletes, uint64_t bytes, TimePoint until) {
+  DLSM_RETURN_IF_ERROR(WaitForOpening(only_deletes, until));
+  return KeepPace(bytes, until);
 }
 
 Status StallGate::PassAtOnce(bool only_deletes, uint64_t bytes) {
@@ -129,7 +135,7 @@ Status StallGate::CheckOpenNow(bool only_deletes, port::Clock::time_point now) {
                       std::string("stall: ") + StallReasonName(reason));
 }
 
-Status StallGate::WaitForOpening(bool only_deletes) {
+Status StallGate::WaitForOpening(bool only_deletes, TimePoint until) {
   if (MayPass(only_deletes)) return Status::OK();
   if ((reasons_.load(std::memory_order_acquire) & kRefusing) != 0) {
     port::MutexLock lock(mutex_);
@@ -143,36 +149,45 @@ Status StallGate::WaitForOpening(bool only_deletes) {
     bool gives_up = false;
     ++waiting_;
     while (!MayPass(only_deletes)) {
-      const auto give_up = std::max(started, last_progress_) + timeout_;
+      const TimePoint give_up = std::max(started, last_progress_) + timeout_;
       const bool ended = (reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0;
-      gives_up = ended || port::Clock::now() >= give_up;
-      if (gives_up) break;
-      changed_.WaitUntil(give_up);
+      const TimePoint now = port::Clock::now();
+      gives_up = ended || now >= std::min(give_up, until);
+      if (gives_up) {
+        status = !ended && now < give_up ? TooLate(reason) : GiveUp();
+        break;
+      }
+      changed_.WaitUntil(std::min(give_up, until));
     }
     --waiting_;
-    if (gives_up) status = GiveUp();
   }
   Count(reason, started);
   return status;
 }
 
-Status StallGate::KeepPace(uint64_t bytes) {
+Status StallGate::KeepPace(uint64_t bytes, TimePoint until) {
   const auto started = port::Clock::now();
-  return Sleep(started, pacer_.Take(bytes, started));
+  return Sleep(started, pacer_.Take(bytes, started), until);
 }
 
-Status StallGate::Sleep(port::Clock::time_point started, std::chrono::nanoseconds duration) {
+// A write that gives up has taken its part of the pace all the same: it may come back.
+Status StallGate::Sleep(TimePoint started, std::chrono::nanoseconds duration, TimePoint until) {
   if (duration.count() == 0) return Status::OK();
   Status status;
   {
     port::MutexLock lock(mutex_);
     ++waiting_;
-    while (port::Clock::now() < started + duration) {
+    const TimePoint end = started + duration;
+    for (TimePoint now = started; now < end; now = port::Clock::now()) {
+      if (now >= until) {
+        status = TooLate(StallReason::kSlowed);
+        break;
+      }
       if ((reasons_.load(std::memory_order_relaxed) & (kShut | kRefusing)) != 0) {
         status = GiveUp();
         break;
       }
-      changed_.WaitUntil(started + duration);
+      changed_.WaitUntil(std::min(end, until));
     }
     --waiting_;
   }
@@ -183,30 +198,32 @@ Status StallGate::Sleep(port::Clock::time_point started, std::chrono::nanosecond
 // Sleeps once, however many shards are slowed down, and not before all are open. Who waits for one
 // gate does not see another close behind him, so all are looked at again; but somebody has to go at
 // last where gates close all the time, and who is through may find them closed anyway.
-Status StallGate::WaitForAll(std::span<const Share> shares, size_t* refused_by) {
+Status StallGate::WaitForAll(std::span<const Share> shares, TimePoint until, size_t* refused_by) {
   constexpr int kLooksMax = 4;
-  DLSM_RETURN_IF_ERROR(WaitForOpenings(shares, refused_by));
-  DLSM_RETURN_IF_ERROR(KeepSlowestPace(shares, refused_by));
+  DLSM_RETURN_IF_ERROR(WaitForOpenings(shares, until, refused_by));
+  DLSM_RETURN_IF_ERROR(KeepSlowestPace(shares, until, refused_by));
   for (int look = 0; look < kLooksMax; ++look) {
     const bool all_open = std::all_of(shares.begin(), shares.end(), [](const Share& share) {
       return share.gate->MayPass(share.only_deletes);
     });
     if (all_open) break;
-    DLSM_RETURN_IF_ERROR(WaitForOpenings(shares, refused_by));
+    DLSM_RETURN_IF_ERROR(WaitForOpenings(shares, until, refused_by));
   }
   return Status::OK();
 }
 
-Status StallGate::WaitForOpenings(std::span<const Share> shares, size_t* refused_by) {
+Status StallGate::WaitForOpenings(std::span<const Share> shares, TimePoint until,
+                                  size_t* refused_by) {
   for (size_t i = 0; i < shares.size(); ++i) {
     *refused_by = i;
-    DLSM_RETURN_IF_ERROR(shares[i].gate->WaitForOpening(shares[i].only_deletes));
+    DLSM_RETURN_IF_ERROR(shares[i].gate->WaitForOpening(shares[i].only_deletes, until));
   }
   return Status::OK();
 }
 
 // Each shard's writers owe what the write puts there.
-Status StallGate::KeepSlowestPace(std::span<const Share> shares, size_t* refused_by) {
+Status StallGate::KeepSlowestPace(std::span<const Share> shares, TimePoint until,
+                                  size_t* refused_by) {
   const auto started = port::Clock::now();
   size_t slowest = 0;
   std::chrono::nanoseconds longest{};
@@ -217,7 +234,7 @@ Status StallGate::KeepSlowestPace(std::span<const Share> shares, size_t* refused
     longest = wait;
   }
   *refused_by = slowest;
-  return shares[slowest].gate->Sleep(started, longest);
+  return shares[slowest].gate->Sleep(started, longest, until);
 }
 
 void StallGate::Count(StallReason reason, port::Clock::time_point started) {

@@ -32,18 +32,22 @@ using StallTotals = std::array<StallTotal, kStallReasonCount>;
 // Thread-safe.
 class StallGate {
  public:
+  static constexpr auto kNoEnd = port::Clock::time_point::max();
+
   // Writers that have seen no progress for `timeout` give up: with Busy, or with the code of the
   // error behind it if that does not pass by itself.
   StallGate(std::chrono::milliseconds timeout, Statistics* statistics)
       : timeout_(timeout), statistics_(statistics) {}
 
   // Before `bytes` are written. What only deletes passes while the sole reason is kMemory:
-  // deletions make room. Who may not wait is Busy where he would have to, be it to keep the pace.
-  Status Pass(bool only_deletes, uint64_t bytes, bool may_wait = true) {
+  // deletions make room. A write that may not wait is Busy where it would have to, also to keep the
+  // pace; one that would have to wait beyond `until` is TimedOut then.
+  Status Pass(bool only_deletes, uint64_t bytes, bool may_wait = true,
+              port::Clock::time_point until = kNoEnd) {
     const uint32_t reasons = reasons_.load(std::memory_order_acquire);
     if (reasons == 0) [[likely]]
       return Status::OK();
-    return may_wait ? Wait(only_deletes, bytes) : PassAtOnce(only_deletes, bytes);
+    return may_wait ? Wait(only_deletes, bytes, until) : PassAtOnce(only_deletes, bytes);
   }
 
   // One of the gates that a write to several shards has to pass, and what it writes there.
@@ -53,10 +57,11 @@ class StallGate {
     uint64_t bytes;
   };
   // Passes all of them. On an error *refused_by says whose it is.
-  static Status PassAll(std::span<const Share> shares, bool may_wait, size_t* refused_by) {
+  static Status PassAll(std::span<const Share> shares, bool may_wait, size_t* refused_by,
+                        port::Clock::time_point until = kNoEnd) {
     for (const Share& share : shares) {
       if (share.gate->reasons_.load(std::memory_order_acquire) != 0) {
-        return may_wait ? WaitForAll(shares, refused_by) : PassAllAtOnce(shares, refused_by);
+        return may_wait ? WaitForAll(shares, until, refused_by) : PassAllAtOnce(shares, refused_by);
       }
     }
     return Status::OK();
@@ -92,19 +97,21 @@ class StallGate {
   static constexpr uint32_t kShut = 1u << 31;
   static constexpr uint32_t kRefusing = 1u << 30;
 
-  Status Wait(bool only_deletes, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
+  using TimePoint = port::Clock::time_point;
+
+  Status Wait(bool only_deletes, uint64_t bytes, TimePoint until) LOCKS_EXCLUDED(mutex_);
   Status PassAtOnce(bool only_deletes, uint64_t bytes) LOCKS_EXCLUDED(mutex_);
   static Status PassAllAtOnce(std::span<const Share> shares, size_t* refused_by);
   // OK: neither the gate nor the pace would have him wait.
   Status CheckOpenNow(bool only_deletes, port::Clock::time_point now) LOCKS_EXCLUDED(mutex_);
-  Status WaitForOpening(bool only_deletes) LOCKS_EXCLUDED(mutex_);
-  Status KeepPace(uint64_t bytes) LOCKS_EXCLUDED(mutex_);
-  // Ends early where nobody may write any more.
-  Status Sleep(port::Clock::time_point started, std::chrono::nanoseconds duration)
+  Status WaitForOpening(bool only_deletes, TimePoint until) LOCKS_EXCLUDED(mutex_);
+  Status KeepPace(uint64_t bytes, TimePoint until) LOCKS_EXCLUDED(mutex_);
+  // Ends early where nobody may write any more, and as TimedOut where that is beyond `until`.
+  Status Sleep(TimePoint started, std::chrono::nanoseconds duration, TimePoint until)
       LOCKS_EXCLUDED(mutex_);
-  static Status WaitForAll(std::span<const Share> shares, size_t* refused_by);
-  static Status WaitForOpenings(std::span<const Share> shares, size_t* refused_by);
-  static Status KeepSlowestPace(std::span<const Share> shares, size_t* refused_by);
+  static Status WaitForAll(std::span<const Share> shares, TimePoint until, size_t* refused_by);
+  static Status WaitForOpenings(std::span<const Share> shares, TimePoint until, size_t* refused_by);
+  static Status KeepSlowestPace(std::span<const Share> shares, TimePoint until, size_t* refused_by);
   void Count(StallReason reason, port::Clock::time_point started) LOCKS_EXCLUDED(mutex_);
   static bool MayPass(bool only_deletes, uint32_t reasons);
   bool MayPass(bool only_deletes) const {

@@ -30,6 +30,28 @@ TEST(StallGateTest, OpenGateLetsEverybodyPass) {
   EXPECT_EQ(statistics.Get(Ticker::kStalls), 0u);
 }
 
+// Fails if a write waits beyond its deadline, at a gate that is closed or to keep the pace, or if
+// one that has time is refused for it.
+TEST(StallGateTest, WritesHaveDeadlines) {
+  Statistics statistics;
+  StallGate gate(kHangTime, &statistics);
+  EXPECT_OK(gate.Pass(false, 100, /*may_wait=*/true, Clock::now() - milliseconds(1)));
+  gate.Set(StallReason::kMemtables, true);
+  EXPECT_TRUE(
+      gate.Pass(false, 100, /*may_wait=*/true, Clock::now() + milliseconds(5)).IsTimedOut());
+  size_t refused_by = 7;
+  const StallGate::Share share{&gate, false, 100};
+  EXPECT_TRUE(StallGate::PassAll({&share, 1}, /*may_wait=*/true, &refused_by,
+                                 Clock::now() + milliseconds(5))
+                  .IsTimedOut());
+  EXPECT_EQ(refused_by, 0u);
+  gate.Set(StallReason::kMemtables, false);
+  gate.SetPace(1000);
+  EXPECT_OK(gate.Pass(false, 100000));
+  EXPECT_TRUE(
+      gate.Pass(false, 100, /*may_wait=*/true, Clock::now() + milliseconds(5)).IsTimedOut());
+}
+
 // Fails if one reason's end opens a gate that another keeps closed.
 TEST(StallGateTest, IsClosedAsLongAsAnyReasonIs) {
   Statistics statistics;

@@ -156,6 +156,12 @@ dlsm_t* dlsm_open_follower(const dlsm_options_t* options, const char* name, char
   });
 }
 
+dlsm_t* dlsm_open_for_read_only(const dlsm_options_t* options, const char* name, char** errptr) {
+  return Opened(options, name, errptr, [&](std::unique_ptr<dlsm::DB>* db) {
+    return dlsm::DB::OpenForReadOnly(options->options, name, db);
+  });
+}
+
 void dlsm_try_catch_up(dlsm_t* db, char** errptr) {
   Fails(errptr, [&] {
     DLSM_RETURN_IF_ERROR(Check(db, "db"));

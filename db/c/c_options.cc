@@ -1,5 +1,6 @@
 // Options of the C interface.
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <string>
@@ -75,6 +76,14 @@ Status TakeObject(const std::weak_ptr<Object>& counted, bool named, const char* 
   if (*taken != nullptr) return Status::OK();
   return Status::InvalidArgument(std::string("the ") + what + " of the options was destroyed",
                                  "destroy it after the last dlsm_open() that is given it");
+}
+
+// A time beyond what the clock can say is no deadline.
+std::chrono::steady_clock::time_point ToDeadline(uint64_t microseconds) {
+  constexpr auto kMost = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::duration::max());
+  if (microseconds > static_cast<uint64_t>(kMost.count())) return dlsm::kNoDeadline;
+  return dlsm::kNoDeadline + std::chrono::microseconds(microseconds);
 }
 
 struct Bound {
@@ -361,6 +370,14 @@ void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const
 void dlsm_readoptions_set_prefix_same_as_start(dlsm_readoptions_t* options, uint8_t value) {
   Set(options, &dlsm::ReadOptions::prefix_same_as_start, value != 0);
 }
+// A number that is no tier counts as the one that asks for less.
+void dlsm_readoptions_set_read_tier(dlsm_readoptions_t* options, int value) {
+  Set(options, &dlsm::ReadOptions::read_tier,
+      value == dlsm_read_all_tier ? dlsm::kReadAllTier : dlsm::kBlockCacheTier);
+}
+void dlsm_readoptions_set_deadline(dlsm_readoptions_t* options, uint64_t microseconds) {
+  Set(options, &dlsm::ReadOptions::deadline, ToDeadline(microseconds));
+}
 
 dlsm_writeoptions_t* dlsm_writeoptions_create(void) { return NewHandle<dlsm_writeoptions_t>(); }
 void dlsm_writeoptions_destroy(dlsm_writeoptions_t* options) { DeleteHandle(options); }
@@ -369,6 +386,9 @@ void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value) {
 }
 void dlsm_writeoptions_set_no_slowdown(dlsm_writeoptions_t* options, uint8_t value) {
   Set(options, &dlsm::WriteOptions::no_slowdown, value != 0);
+}
+void dlsm_writeoptions_set_deadline(dlsm_writeoptions_t* options, uint64_t microseconds) {
+  Set(options, &dlsm::WriteOptions::deadline, ToDeadline(microseconds));
 }
 
 }  // extern "C"

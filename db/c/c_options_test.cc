@@ -1,6 +1,7 @@
 // The C interface: options.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -152,6 +153,17 @@ TEST(COptionsTest, SettersOfReads) {
   EXPECT_FALSE(handle->options.prefix_same_as_start);
   dlsm_readoptions_set_prefix_same_as_start(handle.get(), 1);
   EXPECT_TRUE(handle->options.prefix_same_as_start);
+  EXPECT_EQ(handle->options.read_tier, kReadAllTier);
+  dlsm_readoptions_set_read_tier(handle.get(), dlsm_block_cache_tier);
+  EXPECT_EQ(handle->options.read_tier, kBlockCacheTier);
+  dlsm_readoptions_set_deadline(handle.get(), 7);
+  EXPECT_EQ(handle->options.deadline - kNoDeadline, std::chrono::microseconds(7));
+  dlsm_readoptions_set_deadline(handle.get(), UINT64_MAX);
+  EXPECT_EQ(handle->options.deadline, kNoDeadline);
+  const std::unique_ptr<dlsm_writeoptions_t, void (*)(dlsm_writeoptions_t*)> write(
+      dlsm_writeoptions_create(), dlsm_writeoptions_destroy);
+  dlsm_writeoptions_set_deadline(write.get(), 8);
+  EXPECT_EQ(write->options.deadline - kNoDeadline, std::chrono::microseconds(8));
 }
 
 // Fails if boundaries of compute nodes are taken for those of shards, or for C strings.

@@ -123,6 +123,20 @@ TEST_F(CTest, IteratorsGoBothWaysWithinBounds) {
   dlsm_iter_destroy(iterator);
 }
 
+// Fails if a handle that only reads writes, or does not read.
+TEST_F(CTest, OpensForReadingOnly) {
+  dlsm_options_set_embedded_memory_bytes(options_, uint64_t{256} << 20);
+  Open();
+  Put("a", "1");
+  Close();
+  db_ = dlsm_open_for_read_only(options_, name_.c_str(), error_.out());
+  ASSERT_NE(db_, nullptr) << error_.text();
+  EXPECT_EQ(Get("a"), "1");
+  Error refused;
+  dlsm_put(db_, write_, "b", 1, "2", 1, refused.out());
+  EXPECT_NE(refused.text().find("Not supported"), std::string::npos) << refused.text();
+}
+
 TEST_F(CTest, IteratorsStayWithinAPrefix) {
   dlsm_slicetransform_t* const prefixes = dlsm_slicetransform_create_fixed_prefix(1);
   dlsm_options_set_prefix_extractor(options_, prefixes);

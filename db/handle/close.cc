@@ -50,7 +50,15 @@ Status DbImpl::Close() try {
 
 Status DbImpl::CloseAll() {
   Status first_error;
+  if (workers_ != nullptr && read_only()) {
+    listeners_.TellClosing();
+    workers_->StopWork();
+    std::vector<size_t> houses(links_.size());
+    std::iota(houses.begin(), houses.end(), size_t{0});
+    return CloseHouses(houses);
+  }
   if (workers_ != nullptr) {
+    listeners_.TellClosing();
     if (publisher_ != nullptr) publisher_->Stop();
     if (callers_.own_code()) workers_->EndThreads();
     std::vector<bool> flushed;
@@ -69,12 +77,19 @@ Status DbImpl::CloseAll() {
     // beyond the next owner's first publication as well, which nobody could follow then.
     if (end_is_published && !put.ok()) unnamed_from_.fetch_add(1, std::memory_order_acq_rel);
     KeepFirstError(std::move(put), &first_error);
-    for (const size_t house : HousesToClose(flushed)) {
-      AwaitTransfers(*links_[house]);
-      workers_->StopHouse(house);
-      Status closed = CloseShardsAt(*links_[house]);
-      KeepFirstError(std::move(closed), &first_error);
-    }
+    Status closed = CloseHouses(HousesToClose(flushed));
+    KeepFirstError(std::move(closed), &first_error);
+  }
+  return first_error;
+}
+
+Status DbImpl::CloseHouses(const std::vector<size_t>& houses) {
+  Status first_error;
+  for (const size_t house : houses) {
+    AwaitTransfers(*links_[house]);
+    workers_->StopHouse(house);
+    Status closed = CloseShardsAt(*links_[house]);
+    KeepFirstError(std::move(closed), &first_error);
   }
   return first_error;
 }

@@ -59,6 +59,7 @@ Status DbImpl::Write(const WriteOptions& options, WriteBatch* updates) try {
   const CallTimer timer(statistics_.get(), HistogramType::kWrite);
   DLSM_RETURN_IF_ERROR(CheckOpen());
   if (updates == nullptr) return NullArgument("updates");
+  DLSM_RETURN_IF_ERROR(CheckMayChange());
   return writer_->Write(options, *updates);
 } catch (const std::bad_alloc&) {
   EndForLackOfMemory();
@@ -94,6 +95,7 @@ void DbImpl::GetApproximateSizes(const Range* range, int n, uint64_t* sizes) try
 Status DbImpl::CompactRange(const Slice* begin, const Slice* end) try {
   const CallTimer timer(statistics_.get(), HistogramType::kCompactRange);
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(CheckMayChange());
   const CallerWork::Turn turn(&callers_, CallerWork::Turn::Kind::kMerge);
   const std::vector<size_t> shards = reads_.ShardsOf(begin, end);
   const auto began = Background::Clock::now();
@@ -113,6 +115,7 @@ Status DbImpl::CompactRange(const Slice* begin, const Slice* end) try {
 Status DbImpl::Flush(const FlushOptions& options) try {
   const CallTimer timer(statistics_.get(), HistogramType::kFlush);
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(CheckMayChange());
   return FlushShards(options.wait);
 } catch (const std::bad_alloc&) {
   EndForLackOfMemory();
@@ -148,6 +151,7 @@ Status DbImpl::AwaitFlushes(std::vector<bool>* flushed) {
 
 Status DbImpl::WaitForBackgroundWork() try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  if (read_only()) return Status::OK();
   const auto began = Background::Clock::now();
   if (only_ == nullptr) {
     for (const auto& shard : shards_) shard->background().BeginIdle();

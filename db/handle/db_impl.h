@@ -26,6 +26,7 @@
 #include "dLSM/statistics.h"
 #include "db/background/background_workers.h"
 #include "db/background/caller_work.h"
+#include "db/background/event_listeners.h"
 #include "db/background/fence.h"
 #include "db/background/handle_state.h"
 #include "db/background/memtable_budget.h"
@@ -63,7 +64,9 @@ class ValueCache;
 
 class DbImpl final : public DB {
  public:
-  static Status Open(const Options& options, const std::string& name, std::unique_ptr<DB>* db);
+  enum class Access { kAll, kReadOnly };
+  static Status Open(const Options& options, const std::string& name, Access access,
+                     std::unique_ptr<DB>* db);
   // In a child of the process that opened the handle nothing is destroyed.
   static void operator delete(void* memory) { ::operator delete(memory); }
   static void operator delete(DbImpl* db, std::destroying_delete_t) {
@@ -107,8 +110,11 @@ class DbImpl final : public DB {
 
   class Places;  // Of a GetPipeline: db_impl_reads.cc.
 
-  DbImpl(const Options& options, const std::string& name);
+  DbImpl(const Options& options, const std::string& name, Access access);
 
+  bool read_only() const { return access_ == Access::kReadOnly; }
+  // NotSupported for a handle that only reads.
+  Status CheckMayChange() const;
   // Opening: open.cc. `named`: the memory nodes that the options name. `is_new`: the first shard
   // has no manifest yet. `keeper` keeps the sessions that are open already.
 
@@ -161,6 +167,7 @@ class DbImpl final : public DB {
   void StopLog(bool flushed);
   Status PutManifests(std::vector<bool>* flushed);
   Status CloseAll();
+  Status CloseHouses(const std::vector<size_t>& houses);
   Status CloseShardsAt(const MemoryNodeLink& link);
   void AwaitTransfers(MemoryNodeLink& link) const;
   bool AllIsWellAt(const MemoryNodeLink& link, const std::vector<bool>& flushed) const;
@@ -197,9 +204,11 @@ class DbImpl final : public DB {
   const port::ProcessMark opened_by_;
   const Options options_;
   const std::string name_;
+  const Access access_;
   const InternalKeyComparator comparator_;
   const ComputeRange range_;
   const std::shared_ptr<Statistics> statistics_;
+  const EventListeners listeners_;
   const TableObjects objects_;
   std::shared_ptr<ValueCache> value_cache_;      // Null: none.
   std::shared_ptr<MemoryBudget> memory_budget_;  // Null: none.

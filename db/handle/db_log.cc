@@ -154,10 +154,11 @@ Status DbImpl::ReplayLog(SequenceNumber* last) {
         "everything up to position {}, of which {} was known to be on disk",
         name_, first.link().name(), result.end, result.persisted);
   }
-  DLSM_RETURN_IF_ERROR(reader.Seal(result));
+  // A handle that only reads leaves the log as it is: the next owner reads it once more.
+  if (!read_only()) DLSM_RETURN_IF_ERROR(reader.Seal(result));
   // Manifests of what was brought back outlive a power failure. So must the log, until the last of
   // them is there: otherwise a part of a batch would be in a table and the rest nowhere.
-  if (first.link().peer().has_files) {
+  if (first.link().peer().has_files && !read_only()) {
     const Status persisted = PersistAtLogNode(
         record.Spans(), Deadline::In(std::chrono::milliseconds(options_.open_timeout_ms)));
     if (persisted.IsAborted()) return Status::IOError(persisted.message());
@@ -278,6 +279,7 @@ SequenceNumber DbImpl::Settle() const {
 Status DbImpl::FlushLog(bool sync) try {
   const CallTimer timer(statistics_.get(), HistogramType::kFlushLog);
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(CheckMayChange());
   if (sync) return WaitDurable(LatestSequence());
   return log_ != nullptr ? log_->AwaitDurable(log_->tail()) : Status::OK();
 } catch (const std::bad_alloc&) {
@@ -288,6 +290,7 @@ Status DbImpl::FlushLog(bool sync) try {
 Status DbImpl::WaitDurable(uint64_t sequence) try {
   const CallTimer timer(statistics_.get(), HistogramType::kWaitDurable);
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(CheckMayChange());
   const SequenceNumber last = Settle();
   if (sequence > last) {
     return Status::InvalidArgument("no write has the number " + std::to_string(sequence) +

@@ -49,8 +49,37 @@ Status DB::Open(const Options& options, const std::string& name, std::unique_ptr
   if (db == nullptr) return NullArgument("db");
   return WithinMemory([&] {
     port::AllocationPoint("open");
-    return DbImpl::Open(options, name, db);
+    return DbImpl::Open(options, name, DbImpl::Access::kAll, db);
   });
+}
+
+Status DB::OpenForReadOnly(const Options& options, const std::string& name,
+                           std::unique_ptr<DB>* db) {
+  if (db == nullptr) return NullArgument("db");
+  db->reset();
+  if (options.take_over) {
+    return Status::InvalidArgument("a handle that only reads takes nothing over",
+                                   "leave take_over out, or read beside the owner: OpenFollower");
+  }
+  Options reading = options;
+  reading.create_if_missing = false;
+  reading.error_if_exists = false;
+  const Status opened = WithinMemory([&] {
+    port::AllocationPoint("open");
+    return DbImpl::Open(reading, name, DbImpl::Access::kReadOnly, db);
+  });
+  if (!opened.IsBusy()) return opened;
+  return Status::Busy(opened.message(),
+                      "to read beside its owner, have it publish and use OpenFollower");
+}
+
+Status DB::OpenForReadOnly(const Options& options, const std::string& name, DB** db) {
+  if (db == nullptr) return NullArgument("db");
+  *db = nullptr;
+  std::unique_ptr<DB> opened;
+  DLSM_RETURN_IF_ERROR(DB::OpenForReadOnly(options, name, &opened));
+  *db = opened.release();
+  return Status::OK();
 }
 
 Status DB::Open(const Options& options, const std::string& name, DB** db) {
@@ -62,12 +91,14 @@ Status DB::Open(const Options& options, const std::string& name, DB** db) {
   return Status::OK();
 }
 
-DbImpl::DbImpl(const Options& options, const std::string& name)
+DbImpl::DbImpl(const Options& options, const std::string& name, Access access)
     : options_(options),
       name_(name),
+      access_(access),
       comparator_(options.comparator),
       range_(options),
       statistics_(options.statistics != nullptr ? options.statistics : CreateStatistics()),
+      listeners_(options.listeners, name_.substr(0, name_.find('#'))),
       objects_(TableObjects::For(options)),
       memory_budget_(MemoryBudget::For(options, objects_.block_cache.get())),
       scheduler_(ScheduleOf(options)),
@@ -75,13 +106,14 @@ DbImpl::DbImpl(const Options& options, const std::string& name)
       callers_(!MergeRequest::CanShip(TableStoreConfigOf(options, objects_).table), &signal_),
       reads_(&options_, &comparator_, &map_, statistics_) {}
 
-Status DbImpl::Open(const Options& requested, const std::string& name, std::unique_ptr<DB>* db) {
+Status DbImpl::Open(const Options& requested, const std::string& name, Access access,
+                    std::unique_ptr<DB>* db) {
   db->reset();
   Options options = WithFiniteTimeouts(requested);
   DLSM_RETURN_IF_ERROR(CheckName(name));
   DLSM_RETURN_IF_ERROR(CheckOptions(options));
   DLSM_RETURN_IF_ERROR(FitScatterWidth(&options));
-  std::unique_ptr<DbImpl> opened(new DbImpl(options, NameAtMemoryNodes(options, name)));
+  std::unique_ptr<DbImpl> opened(new DbImpl(options, NameAtMemoryNodes(options, name), access));
   if (options.value_cache_size > 0) {
     DLSM_RETURN_IF_ERROR(ValueCache::New(options.value_cache_size, &opened->value_cache_));
   }
@@ -98,8 +130,16 @@ Status DbImpl::Open(const Options& requested, const std::string& name, std::uniq
   return Status::OK();
 }
 
+Status DbImpl::CheckMayChange() const {
+  if (!read_only()) [[likely]]
+    return Status::OK();
+  return Status::NotSupported("this handle only reads the database",
+                              "open the database with DB::Open() to change it");
+}
+
 ShardContext DbImpl::Context() {
   return {&options_,
+          read_only(),
           comparator_,
           &objects_,
           value_cache_,
@@ -112,6 +152,7 @@ ShardContext DbImpl::Context() {
           &read_merges_,
           &fence_,
           &callers_,
+          &listeners_,
           numa_node_,
           &unnamed_from_,
           [this] {
@@ -147,7 +188,7 @@ Status DbImpl::OpenShards(SessionKeeper* keeper) {
   const std::string& home = nodes[options_.compute_node_id % nodes.size()];
   MemoryNodeLink* link;
   DLSM_RETURN_IF_ERROR(LinkTo(home, &link));
-  DLSM_RETURN_IF_ERROR(ChooseLogLevel(home, *link));
+  if (!read_only()) DLSM_RETURN_IF_ERROR(ChooseLogLevel(home, *link));
   std::vector<std::unique_ptr<MemoryNodeSession>> sessions(1);
   DLSM_RETURN_IF_ERROR(OpenFirstShard(options_, name_, link, keeper, &sessions[0]));
   const bool is_new = sessions[0]->manifest().empty();
@@ -291,12 +332,14 @@ Status DbImpl::StartShards() {
   DLSM_RETURN_IF_ERROR(map_.CheckOrder(*options_.comparator));
   DLSM_RETURN_IF_ERROR(ReplayLog(&last));
   epochs_ = std::make_unique<MemtableEpochs>(last);
-  DLSM_RETURN_IF_ERROR(TakePublications());
-  DLSM_RETURN_IF_ERROR(CreateLog());
+  if (!read_only()) {
+    DLSM_RETURN_IF_ERROR(TakePublications());
+    DLSM_RETURN_IF_ERROR(CreateLog());
+  }
   // Lists at memory nodes that have none yet: of a database that exists, before its manifests name
   // those, lest it be tied to one that takes no list; of a new one, when its home has taken it.
   const bool is_new = shards_.front()->session().manifest().empty();
-  if (!is_new) DLSM_RETURN_IF_ERROR(BeginLists());
+  if (!is_new && !read_only()) DLSM_RETURN_IF_ERROR(BeginLists());
   for (auto shard = shards_.rbegin(); shard != shards_.rend(); ++shard) {
     DLSM_RETURN_IF_ERROR((*shard)->Start(epochs_.get()));
   }
@@ -325,7 +368,14 @@ Status DbImpl::StartShards() {
         options_, link->node(), house.shards.front().shard->sleeping_heartbeat_interval());
   }
   budget_.Share(std::move(trees));
-  for (const auto& shard : shards_) shard->background().LookAtMemtable();
+  for (const auto& shard : shards_) {
+    if (read_only()) {
+      shard->gate().Refuse(CheckMayChange());
+      shard->background().EndThreads();
+    } else {
+      shard->background().LookAtMemtable();
+    }
+  }
   BackgroundWorkers::Config config;
   config.flush_threads = options_.max_background_flushes;
   config.merge_threads = options_.max_background_compactions;
@@ -339,7 +389,7 @@ Status DbImpl::StartShards() {
   workers_ = std::make_unique<BackgroundWorkers>(config, std::move(parts));
   StartLogKeeper();
   writer_.emplace(WriterParts());
-  if (options_.publish_interval_ms > 0) StartPublisher();
+  if (options_.publish_interval_ms > 0 && !read_only()) StartPublisher();
   return Status::OK();
 }
 

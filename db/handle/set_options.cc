@@ -145,6 +145,7 @@ std::vector<const MemoryNodeLink*> DbImpl::SetMemoryNodesBack(
 // Memory nodes go first: they may refuse, and then nothing has changed.
 Status DbImpl::SetOptions(const std::unordered_map<std::string, std::string>& options) try {
   DLSM_RETURN_IF_ERROR(CheckOpen());
+  DLSM_RETURN_IF_ERROR(CheckMayChange());
   Changes changes;
   DLSM_RETURN_IF_ERROR(Parse(options, &changes));
   if (changes.memory_node.any()) {

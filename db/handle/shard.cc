@@ -219,6 +219,7 @@ Background::Config Shard::BackgroundConfig() const {
   config.sleeping_heartbeat_interval = SleepingHeartbeatIntervalFor(shortest_lease);
   config.timeout = std::chrono::milliseconds(options.operation_timeout_ms);
   config.patience = std::chrono::milliseconds(options.write_stall_timeout_ms);
+  config.read_only = context_.read_only;
   return config;
 }
 
@@ -247,7 +248,7 @@ Status Shard::Load(const ShardMap& shards) {
   DLSM_RETURN_IF_ERROR(Named(TakeLists()));
   const bool is_new = nodes_[0].session->manifest().empty();
   DLSM_RETURN_IF_ERROR(Named(is_new ? BeginManifest(shards) : DecodeManifest()));
-  ReclaimUnused();
+  if (!context_.read_only) ReclaimUnused();
   manifest_.table_nodes.clear();
   if (nodes_.size() == 1) return Status::OK();
   for (const ShardNode& node : nodes_) {
@@ -346,6 +347,29 @@ Status Shard::FlushReplayed() {
   return Status::OK();
 }
 
+Status Shard::KeepReplayed() {
+  const std::unique_ptr<ReplayedEntries> entries = std::move(replayed_);
+  if (entries == nullptr || entries->empty()) return Status::OK();
+  Memtable& memtable = *tree_->views().Current()->active;
+  const auto added = [](bool done) {
+    return done ? Status::OK() : Status::IOError(ReplayedEntries::kNoMemory);
+  };
+  ReplayedEntries::Piece piece(*entries, nullptr, nullptr);
+  Slice key;
+  Slice value;
+  while (piece.Next(&key, &value)) {
+    const uint64_t trailer = ExtractTrailer(key);
+    DLSM_RETURN_IF_ERROR(added(memtable.Add(TrailerSequence(trailer), TrailerType(trailer),
+                                            ExtractUserKey(key), value, /*batched=*/false)));
+  }
+  for (const RangeTombstone& range : entries->tombstones()) {
+    DLSM_RETURN_IF_ERROR(added(memtable.AddRange(range.sequence, range.begin, range.end,
+                                                 Tree::CostOfTombstone(range.begin, range.end),
+                                                 /*batched=*/false)));
+  }
+  return Status::OK();
+}
+
 // While a database is opened, others' memory may be about to be free: that of a handle whose
 // process has died, or of readers whose leases end.
 Status Shard::InsistOnRoom(const std::function<Status()>& allocate) const {
@@ -379,7 +403,7 @@ Status Shard::AllocateAtHome(uint64_t bytes, PlacedMemory::WhenFull when_full, R
 
 Status Shard::Start(MemtableEpochs* epochs) {
   const Options& options = *context_.options;
-  DLSM_RETURN_IF_ERROR(Named(FlushReplayed()));
+  if (!context_.read_only) DLSM_RETURN_IF_ERROR(Named(FlushReplayed()));
   const std::optional<LogRecord> log_before = std::exchange(manifest_.log, own_log_);
   // All shards' memtables together have what one shard's would have (MemtableBudget).
   const size_t share = options.write_buffer_size / shards_;
@@ -389,12 +413,16 @@ Status Shard::Start(MemtableEpochs* epochs) {
                 std::exchange(levels_, {}), &manifests_, epochs, expected, context_.numa_node);
   tree_->SetSnapshots([snapshots = context_.snapshots] { return snapshots->List(); });
   if (log_ != nullptr) tree_->SetLog(log_);
-  DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
-  if (log_before.has_value()) {
-    for (const RemoteSpan& span : log_before->Spans()) memory_->Free(span);
+  if (context_.read_only) {
+    DLSM_RETURN_IF_ERROR(Named(KeepReplayed()));
+  } else {
+    DLSM_RETURN_IF_ERROR(Named(tree_->PutManifest()));
+    if (log_before.has_value()) {
+      for (const RemoteSpan& span : log_before->Spans()) memory_->Free(span);
+    }
+    // Where there is no room for it, flushes will say so.
+    for (size_t i = 0; i < nodes_.size(); ++i) (void)memory_->RefillReserve(i);
   }
-  // Where there is no room for it, flushes will say so.
-  for (size_t i = 0; i < nodes_.size(); ++i) (void)memory_->RefillReserve(i);
   reader_.emplace(&epochs->sequencer(), &queue_pairs_, context_.statistics);
   Background::Parts parts{};
   parts.tree = &*tree_;
@@ -411,6 +439,8 @@ Status Shard::Start(MemtableEpochs* epochs) {
   parts.callers = context_.callers;
   parts.statistics = context_.statistics;
   parts.writers_wait = context_.writers_wait;
+  parts.listeners = context_.listeners;
+  parts.number = number_;
   // The log is the session's there: its memory may be others' from now on.
   if (number_ == 0 && log_ != nullptr) {
     parts.home_lost = [log = log_](const Status& status) { log->Fail(status); };

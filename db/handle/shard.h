@@ -53,6 +53,7 @@ class ValueCache;
 // What the shards of a handle share. All outlives them.
 struct ShardContext {
   const Options* options;
+  bool read_only;  // Nothing of the database may change.
   InternalKeyComparator comparator;
   const TableObjects* objects;
   std::shared_ptr<ValueCache> value_cache;      // Null: none.
@@ -65,6 +66,7 @@ struct ShardContext {
   ReadMergePacer* read_merges;
   Fence* fence;
   CallerWork* callers;
+  const EventListeners* listeners;
   int numa_node;                              // Of memtables.
   const std::atomic<uint64_t>* unnamed_from;  // See RemoteMemory.
   std::function<bool()> writers_wait;         // Of any shard.
@@ -162,6 +164,8 @@ class Shard {
   Status CheckTableNodes() const;
   void ReclaimUnused();
   Status FlushReplayed();
+  // The same, of a handle that only reads: they go into the memtable.
+  Status KeepReplayed();
   Status InsistOnRoom(const std::function<Status()>& allocate) const;
   Status AllocateAtHome(uint64_t bytes, PlacedMemory::WhenFull when_full, RemoteSpan* span);
 

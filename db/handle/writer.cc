@@ -39,6 +39,10 @@ Status CheckRange(const Comparator& comparator, const Slice& begin, const Slice&
                                  "the end, which is not part of the range, comes second");
 }
 
+Deadline::Clock::time_point EndOfWaits(const WriteOptions& options) {
+  return options.deadline == kNoDeadline ? StallGate::kNoEnd : options.deadline;
+}
+
 Status NothingWritten() noexcept { return OutOfMemtableMemory("nothing was written"); }
 
 }  // namespace
@@ -49,8 +53,13 @@ Status Writer::ReserveInLog(uint64_t bytes, const WriteOptions& options,
   DLSM_RETURN_IF_ERROR(log_->Reserve(bytes, place));
   if (place->taken()) [[likely]]
     return Status::OK();
-  const Deadline deadline = log_->RoomDeadline();
+  const auto until = EndOfWaits(options);
+  const Deadline deadline = Deadline::At(std::min(log_->RoomDeadline().time_point(), until));
   while (!place->taken()) {
+    if (Deadline::Clock::now() >= until) {
+      return Status::TimedOut("the deadline of the write has passed: nothing is written",
+                              "it waited for room in the log, which flushes make");
+    }
     DLSM_RETURN_IF_ERROR(log_->AwaitRoom(bytes, /*may_wait=*/!options.no_slowdown, deadline));
     DLSM_RETURN_IF_ERROR(pass_again());
     DLSM_RETURN_IF_ERROR(log_->Reserve(bytes, place));
@@ -68,7 +77,7 @@ Status Writer::WriteOne(const WriteOptions& options, ValueType type, const Slice
     parts_.calls.cover(NumberOf(shard), bytes, /*entries=*/1);
   const auto pass_gate = [&] {
     const Status passed = shard.gate->Pass(/*only_deletes=*/type == ValueType::kDeletion, bytes,
-                                           /*may_wait=*/!options.no_slowdown);
+                                           /*may_wait=*/!options.no_slowdown, EndOfWaits(options));
     return passed.ok() ? Status::OK() : parts_.calls.named(NumberOf(shard), passed);
   };
   DLSM_RETURN_IF_ERROR(pass_gate());
@@ -254,7 +263,10 @@ Status Writer::PassGates(const WriteOptions& options, const Batch& batch) const 
     if (part.bytes >= kLargeWriteBytes) parts_.calls.cover(i, part.bytes, part.entries);
   }
   const bool may_wait = !options.no_slowdown;
-  if (only_ != nullptr) return only_->gate->Pass(batch.only.only_deletes, batch.bytes, may_wait);
+  const auto until = EndOfWaits(options);
+  if (only_ != nullptr) {
+    return only_->gate->Pass(batch.only.only_deletes, batch.bytes, may_wait, until);
+  }
   std::vector<StallGate::Share> shares;
   std::vector<size_t> touched;
   for (size_t i = 0; i < batch.parts.size(); ++i) {
@@ -264,7 +276,7 @@ Status Writer::PassGates(const WriteOptions& options, const Batch& batch) const 
     shares.push_back({parts_.shards[i].gate, part.only_deletes, part.bytes});
   }
   size_t refused_by = 0;
-  const Status passed = StallGate::PassAll(shares, may_wait, &refused_by);
+  const Status passed = StallGate::PassAll(shares, may_wait, &refused_by, until);
   return passed.ok() ? passed : parts_.calls.named(touched[refused_by], passed);
 }
 

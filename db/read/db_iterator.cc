@@ -165,9 +165,9 @@ class DbIterator final : public Iterator {
     forward_ = forward;
     shown_in_ = port::ProcessMark::kNone;
     status_.PermitUncheckedError();
-    status_ = Status::OK();
+    status_ = bounds_ == nullptr ? Status::OK() : bounds_->CheckTime();
     status_.PermitUncheckedError();
-    return true;
+    return status_.ok();
   }
 
   // May be null.
@@ -260,6 +260,15 @@ class DbIterator final : public Iterator {
     }
   }
 
+  // Where there are bounds. The move has failed then.
+  bool IsLate() {
+    Status in_time = bounds_->CheckTime();
+    if (in_time.ok()) return false;
+    status_ = std::move(in_time);
+    status_.PermitUncheckedError();  // It is there for a caller that asks.
+    return true;
+  }
+
   bool IsVisible(const Slice& internal_key) const {
     return TrailerSequence(ExtractTrailer(internal_key)) <= options_.sequence;
   }
@@ -302,7 +311,7 @@ class DbIterator final : public Iterator {
       const Slice entry = entries_->key();
       if (!Check(entry)) return;
       const Slice user_key = ExtractUserKey(entry);
-      if (bounds_ != nullptr && bounds_->EndForward(user_key)) return;
+      if (bounds_ != nullptr && (bounds_->EndForward(user_key) || IsLate())) return;
       if (!IsVisible(entry)) {
         if (skipping && passed_.data() != saved_key_.data()) KeepPassed();
         continue;
@@ -331,7 +340,10 @@ class DbIterator final : public Iterator {
       if (!Check(entry)) return;
       const Slice user_key = ExtractUserKey(entry);
       if (found && comparator_.CompareUserKeys(user_key, saved_key_) < 0) break;
-      if (bounds_ != nullptr && bounds_->EndBackward(user_key)) break;
+      if (bounds_ != nullptr) {
+        if (bounds_->EndBackward(user_key)) break;
+        if (IsLate()) return;
+      }
       if (!IsVisible(entry)) continue;
       found = TrailerType(ExtractTrailer(entry)) == ValueType::kValue;
       if (!found) continue;

@@ -62,6 +62,7 @@ void GetPipelineImpl::Finish(Slot* slot, Status status) {
 // In the slot that is outstanding next. It is not yet: what fails here leaves nothing to be
 // answered.
 Status GetPipelineImpl::BeginNext(const Slice& key, uint64_t tag) {
+  if (options_.limited) DLSM_RETURN_IF_ERROR(options_.CheckDeadline());
   LookupPlace place;
   DLSM_RETURN_IF_ERROR(places_->Of(key, &place));
   Slot& slot = SlotAt(outstanding_);
@@ -110,7 +111,9 @@ Status GetPipelineImpl::Locate(Slot* slot) {
   QueuePair* queue_pair = nullptr;
   DLSM_RETURN_IF_ERROR(QueuePairOf(*slot, &queue_pair));
   slot->in_place = RecordInPlace(queue_pair, span, options_);
-  if (slot->in_place.empty()) SetState(slot, State::kLocated);
+  if (!slot->in_place.empty()) return Status::OK();
+  if (options_.limited) DLSM_RETURN_IF_ERROR(options_.CheckTransfer());
+  SetState(slot, State::kLocated);
   return Status::OK();
 }
 
@@ -278,7 +281,7 @@ Status GetPipelineImpl::Wait(Slot* slot) {
   DLSM_RETURN_IF_ERROR(QueuePairOf(*slot, &queue_pair));
   // Another thread has posted it, or the queue pair was replaced.
   if (!queue_pair->held().Holds(*slot->fetch)) DLSM_RETURN_IF_ERROR(Post(queue_pair, slot));
-  DLSM_RETURN_IF_ERROR(queue_pair->Wait(slot->fetch->ticket, Deadline::In(options_.timeout)));
+  DLSM_RETURN_IF_ERROR(queue_pair->Wait(slot->fetch->ticket, options_.WaitEnds()));
   queue_pair->held().Complete(slot->fetch->ticket);
   return Status::OK();
 }

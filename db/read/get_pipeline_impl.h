@@ -92,9 +92,11 @@ class GetPipelineImpl final : public GetPipeline {
   static ThreadQueuePairs* WayOf(const Slot& slot) {
     return slot.request->reader->queue_pairs()->Of(slot.lookup.to_fetch().node);
   }
-  static Status QueuePairOf(const Slot& slot, QueuePair** queue_pair) {
-    return slot.request->reader->queue_pairs()->ForThisThread(slot.lookup.to_fetch().node,
-                                                              queue_pair);
+  Status QueuePairOf(const Slot& slot, QueuePair** queue_pair) const {
+    NodeQueuePairs* const queue_pairs = slot.request->reader->queue_pairs();
+    const NodeId node = slot.lookup.to_fetch().node;
+    return options_.limited ? queue_pairs->ForLimitedRead(node, options_, queue_pair)
+                            : queue_pairs->ForThisThread(node, queue_pair);
   }
   static bool Fits(const Fetch& fetch, const Slot& slot);
   void SetState(Slot* slot, State state);

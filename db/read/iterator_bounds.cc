@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "port/clock.h"
+
 namespace dlsm {
 namespace {
 
@@ -29,7 +31,7 @@ std::unique_ptr<IteratorBounds> IteratorBounds::Of(const Options& database_optio
                                                    const ReadOptions& options,
                                                    const InternalKeyComparator& comparator) {
   if (options.iterate_lower_bound == nullptr && options.iterate_upper_bound == nullptr &&
-      !options.prefix_same_as_start) {
+      !options.prefix_same_as_start && options.deadline == kNoDeadline) {
     return nullptr;
   }
   return std::unique_ptr<IteratorBounds>(new IteratorBounds(
@@ -40,6 +42,7 @@ std::unique_ptr<IteratorBounds> IteratorBounds::Of(const Options& database_optio
 IteratorBounds::IteratorBounds(const ReadOptions& options, const InternalKeyComparator& comparator,
                                std::shared_ptr<const SliceTransform> extractor)
     : comparator_(comparator),
+      deadline_(options.deadline),
       all_(BoundsOf(options)),
       extractor_(std::move(extractor)),
       now_(all_) {}
@@ -69,6 +72,12 @@ void IteratorBounds::Narrow() {
     if (!now_.upper.has_value() || now_.upper->compare(behind) > 0) now_.upper = behind;
   }
   ++now_.version;
+}
+
+Status IteratorBounds::CheckTime() const {
+  if (deadline_ == kNoDeadline || port::Clock::now() < deadline_) return Status::OK();
+  return Status::TimedOut("the deadline of the iterator has passed",
+                          "make another one, and give it more time");
 }
 
 bool IteratorBounds::HasPrefix(const Slice& user_key) const {

@@ -4,6 +4,7 @@
 // is asked for its prefix.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,7 +18,8 @@ namespace dlsm {
 
 class IteratorBounds {
  public:
-  // Null where the options bound nothing. With prefix_same_as_start the database has an extractor.
+  // Null where the options bound nothing, nor the time. With prefix_same_as_start the database has
+  // an extractor.
   static std::unique_ptr<IteratorBounds> Of(const Options& database_options,
                                             const ReadOptions& options,
                                             const InternalKeyComparator& comparator);
@@ -41,6 +43,8 @@ class IteratorBounds {
     return (now_.lower.has_value() && comparator_.CompareUserKeys(user_key, *now_.lower) < 0) ||
            (follows_ && !HasPrefix(user_key));
   }
+  // TimedOut once the deadline has passed.
+  Status CheckTime() const;
 
  private:
   IteratorBounds(const ReadOptions& options, const InternalKeyComparator& comparator,
@@ -49,6 +53,7 @@ class IteratorBounds {
   void Narrow();
 
   const InternalKeyComparator comparator_;
+  const std::chrono::steady_clock::time_point deadline_;   // May be kNoDeadline.
   const ReadBounds all_;                                   // Those of the options.
   const std::shared_ptr<const SliceTransform> extractor_;  // May be null.
   bool follows_ = false;

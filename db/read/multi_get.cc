@@ -44,9 +44,12 @@ struct Way {
     if (pairs == nullptr) status = NodeQueuePairs::Unknown(to);
   }
 
-  QueuePair* Mine() {
+  QueuePair* Mine(const TableReadOptions& options) {
     QueuePair* queue_pair = nullptr;
-    if (status.ok()) status = queue_pairs->ForThisThread(node, &queue_pair);
+    if (status.ok()) {
+      status = options.limited ? queue_pairs->ForLimitedRead(node, options, &queue_pair)
+                               : queue_pairs->ForThisThread(node, &queue_pair);
+    }
     return status.ok() ? queue_pair : nullptr;
   }
 
@@ -186,7 +189,7 @@ class MultiGet {
 
   // The record where it lies; empty if it is to be fetched.
   Slice InPlace(Way* way, const RemoteSpan& span) const {
-    QueuePair* const queue_pair = MayReadInPlace(options_) ? way->Mine() : nullptr;
+    QueuePair* const queue_pair = MayReadInPlace(options_) ? way->Mine(options_) : nullptr;
     return queue_pair != nullptr ? RecordInPlace(queue_pair, span, options_) : Slice();
   }
 
@@ -201,8 +204,8 @@ class MultiGet {
   }
 
   bool IsWorthRinging() {
-    return std::ranges::any_of(ways_, [](Way& way) {
-      QueuePair* const queue_pair = way.next != nullptr ? way.Mine() : nullptr;
+    return std::ranges::any_of(ways_, [this](Way& way) {
+      QueuePair* const queue_pair = way.next != nullptr ? way.Mine(options_) : nullptr;
       return queue_pair != nullptr && way.next->reads >= queue_pair->worth_ringing();
     });
   }
@@ -213,8 +216,12 @@ class MultiGet {
     for (Way& way : ways_) {
       Fetch* const fetch = std::exchange(way.next, nullptr);
       if (fetch == nullptr || !way.status.ok()) continue;
+      if (options_.limited) {
+        fetch->status = options_.CheckTransfer();
+        if (!fetch->status.ok()) continue;
+      }
       fetch->status = way.all->NewBuffer(way.node, fetch->bytes, &fetch->buffer);
-      QueuePair* const queue_pair = fetch->status.ok() ? way.Mine() : nullptr;
+      QueuePair* const queue_pair = fetch->status.ok() ? way.Mine(options_) : nullptr;
       if (queue_pair == nullptr) continue;
       Post(queue_pair, fetch, unposted);
       // A wait rings by itself; but no memory node waits for the wait for another one.
@@ -270,11 +277,11 @@ class MultiGet {
     DLSM_RETURN_IF_ERROR(fetch->status);
     if (fetch->complete()) return Status::OK();
     Way& way = ways_[fetch->way];
-    QueuePair* const queue_pair = way.Mine();
+    QueuePair* const queue_pair = way.Mine(options_);
     if (queue_pair == nullptr) return way.status;
     // Loading an index may have had the queue pair replaced. That ended what was under way.
     if (!queue_pair->held().Holds(*fetch)) Post(queue_pair, fetch, waiting);
-    if (!way.deadline) way.deadline = Deadline::In(options_.timeout);
+    if (!way.deadline) way.deadline = options_.WaitEnds();
     if (way.status.ok()) way.status = queue_pair->Wait(fetch->last, *way.deadline);
     if (way.status.ok()) queue_pair->held().Complete(fetch->last);
     return way.status;
@@ -294,6 +301,13 @@ class MultiGet {
 
 void RunMultiGet(std::span<std::optional<LookupRequest>> requests,
                  const TableReadOptions& options) {
+  if (options.limited) {
+    const Status in_time = options.CheckDeadline();
+    if (!in_time.ok()) {
+      for (std::optional<LookupRequest>& request : requests) request->status = in_time;
+      return;
+    }
+  }
   MultiGet(requests, options).Run();
 }
 

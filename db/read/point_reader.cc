@@ -12,11 +12,19 @@
 
 namespace dlsm {
 
+[[gnu::noinline]] void SetLimits(const ReadOptions& options, TableReadOptions* read_options) {
+  read_options->limited = true;
+  read_options->local = options.read_tier != kReadAllTier;
+  if (options.deadline != kNoDeadline) read_options->deadline = options.deadline;
+}
+
 TableReadOptions TableReadOptionsFor(const Options& database_options, const ReadOptions& options) {
   TableReadOptions read_options;
   read_options.verify_checksums = options.verify_checksums || database_options.paranoid_checks;
   read_options.fill_cache = options.fill_cache;
   read_options.timeout = std::chrono::milliseconds(database_options.operation_timeout_ms);
+  if (options.read_tier != kReadAllTier || options.deadline != kNoDeadline) [[unlikely]]
+    SetLimits(options, &read_options);
   return read_options;
 }
 
@@ -75,7 +83,9 @@ Status PointReader::Get(const ReadView& view, const Slice& user_key, SequenceNum
   const LookupKey key(user_key, sequence);
   const Statistics::Mine counts = statistics_->OfThisThread();
   counts.Add(Ticker::kKeysRead);
-  if (!AskMemtablesHere(view, key, counts, result)) {
+  if (options.limited) [[unlikely]] {
+    DLSM_RETURN_IF_ERROR(GetWithinLimits(view, key, options, counts, result));
+  } else if (!AskMemtablesHere(view, key, counts, result)) {
     DLSM_RETURN_IF_ERROR(AskTables(view, key, options, counts, result));
   }
   if (result->state != LookupState::kFound) return Status::NotFound(Slice());
@@ -107,6 +117,27 @@ Status PointReader::AskTables(const ReadView& view, const LookupKey& key,
   };
   const uint64_t excluded = view.version->ForEachCandidate(key, visit, habit.finds());
   habit.Note(result->state != LookupState::kAbsent);
+  if (excluded > 0) counts.Add(Ticker::kFilterUseful, excluded);
+  return status;
+}
+
+// Apart from AskTables(), which pays nothing for it.
+[[gnu::noinline]] Status PointReader::GetWithinLimits(const ReadView& view, const LookupKey& key,
+                                                      const TableReadOptions& options,
+                                                      const Statistics::Mine& counts,
+                                                      LookupResult* result) const {
+  DLSM_RETURN_IF_ERROR(options.CheckDeadline());
+  if (AskMemtables(view, key, counts, result)) return Status::OK();
+  Status status;
+  const auto visit = [&](const Table& table, bool filtered, TableProbe* probe) {
+    status = table.reader().MakeReady(options);
+    if (!status.ok()) return false;
+    const TableAnswer answer = AskTable(table, filtered, key, options, counts, probe, result);
+    if (answer != TableAnswer::kFetch) return answer == TableAnswer::kAbsent;
+    status = FetchRecord(table, key, *probe, options, counts, result);
+    return status.ok() && result->state == LookupState::kAbsent;
+  };
+  const uint64_t excluded = view.version->ForEachCandidate(key, visit, /*finds=*/false);
   if (excluded > 0) counts.Add(Ticker::kFilterUseful, excluded);
   return status;
 }
@@ -192,9 +223,12 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
                           std::shared_ptr<const void>* holder, Slice* bytes,
                           bool* in_scratch) const {
   QueuePair* queue_pair = nullptr;
-  DLSM_RETURN_IF_ERROR(queue_pairs_->ForThisThread(span.node, &queue_pair));
+  DLSM_RETURN_IF_ERROR(options.limited
+                           ? queue_pairs_->ForLimitedRead(span.node, options, &queue_pair)
+                           : queue_pairs_->ForThisThread(span.node, &queue_pair));
   *bytes = RecordInPlace(queue_pair, span, options);
   if (!bytes->empty()) return Status::OK();
+  if (options.limited) DLSM_RETURN_IF_ERROR(options.CheckTransfer());
   LocalSpan to;
   if (holder != nullptr) {
     port::AllocationPoint();
@@ -209,7 +243,7 @@ Status PointReader::Fetch(const RemoteSpan& span, const TableReadOptions& option
   }
   Ticket ticket;
   DLSM_RETURN_IF_ERROR(queue_pair->PostRead(span, to, options.purpose, &ticket));
-  DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, Deadline::In(options.timeout)));
+  DLSM_RETURN_IF_ERROR(queue_pair->Wait(ticket, options.WaitEnds()));
   queue_pair->held().Complete(ticket);
   *bytes = Slice(to.data, span.bytes);
   return Status::OK();

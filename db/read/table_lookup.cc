@@ -72,6 +72,11 @@ void TableLookup::ApproachFurther() {
 bool TableLookup::Advance(const TableReadOptions& options) {
   for (; next_ < candidates_; probe_ = TableProbe()) {
     const Candidate& candidate = CandidateAt(next_++);
+    if (options.limited) [[unlikely]] {
+      request_->status = candidate.table->reader().MakeReady(options);
+      request_->status.PermitUncheckedError();  // A pipeline may go away with answers in it.
+      if (!request_->status.ok()) return false;
+    }
     LookupResult result;
     result.hidden_below = request_->hidden_below;
     const PointReader::TableAnswer answer = request_->reader->AskTable(

@@ -48,7 +48,7 @@ class EvictableTableReader::LateIterator final : public TableIterator {
     if (!std::exchange(told_, true)) return false;
     status_.PermitUncheckedError();  // Of an attempt before.
     const TableReader* reader;
-    Status status = table_->Load(options_.purpose, &reader);
+    Status status = table_->Load(options_, &reader);
     if (!status.ok()) {
       Fail(std::move(status));
       return false;
@@ -105,25 +105,54 @@ void EvictableTableReader::CountLeaving(const TableReader& reader) const {
   if (!counted_leaving_.exchange(true)) budget_->NoteLeaving(reader.resident_bytes());
 }
 
-Status EvictableTableReader::Load(Purpose purpose, const TableReader** reader) const {
-  if (purpose == Purpose::kRead) NoteUse();
+Status EvictableTableReader::Load(const TableReadOptions& options,
+                                  const TableReader** reader) const {
+  if (options.purpose == Purpose::kRead) NoteUse();
   *reader = Loaded();
   if (*reader != nullptr) [[likely]]
     return Status::OK();
+  if (options.limited) {
+    DLSM_RETURN_IF_ERROR(LoadWithinLimits(options));
+    *reader = Loaded();
+    return Status::OK();
+  }
   const auto arrived = port::Clock::now();
   const port::MutexLock lock(mutex_);
   if (loaded_ == nullptr) {
     if (!failure_.ok() && arrived < failed_at_) return failure_;
-    failure_ = source_->OpenReader(meta(), blocks_, purpose, &loaded_);
+    failure_ = LoadLocked(options);
     failed_at_ = port::Clock::now();
     if (!failure_.ok()) return failure_;
-    budget_->Charge(loaded_->resident_bytes());
-    reader_.store(loaded_.get());
-    if (leaving_.load()) CountLeaving(*loaded_);
-    if (purpose == Purpose::kRead) statistics_->Add(Ticker::kMetadataLoads);
   }
   *reader = loaded_.get();
   return Status::OK();
+}
+
+Status EvictableTableReader::LoadLocked(const TableReadOptions& options) const {
+  DLSM_RETURN_IF_ERROR(source_->OpenReader(meta(), blocks_, options, &loaded_));
+  budget_->Charge(loaded_->resident_bytes());
+  reader_.store(loaded_.get());
+  if (leaving_.load()) CountLeaving(*loaded_);
+  if (options.purpose == Purpose::kRead) statistics_->Add(Ticker::kMetadataLoads);
+  return Status::OK();
+}
+
+// Another's attempt may take longer than this read may. It looks again after a time that is short
+// beside what it saves, a round trip.
+Status EvictableTableReader::LoadWithinLimits(const TableReadOptions& options) const {
+  constexpr std::chrono::microseconds kLookAgain{50};
+  DLSM_RETURN_IF_ERROR(options.CheckTransfer());
+  while (!mutex_.TryLock()) {
+    DLSM_RETURN_IF_ERROR(options.CheckDeadline());
+    port::SleepFor(kLookAgain);
+  }
+  const port::AdoptedLock lock(mutex_);
+  return loaded_ != nullptr ? Status::OK() : LoadLocked(options);
+}
+
+Status EvictableTableReader::MakeReady(const TableReadOptions& options) const {
+  DLSM_RETURN_IF_ERROR(options.CheckDeadline());
+  return Loaded() != nullptr ? Status::OK() : LoadWithinLimits(options);
 }
 
 void EvictableTableReader::Approach(const LookupKey& key, TableProbe* probe) const {
@@ -138,7 +167,7 @@ void EvictableTableReader::ApproachFurther(const LookupKey& key, TableProbe* pro
 
 bool EvictableTableReader::Find(const LookupKey& key, bool filtered, TableProbe* probe) const {
   const TableReader* reader;
-  Status status = Load(Purpose::kRead, &reader);
+  Status status = Load(TableReadOptions(), &reader);
   if (status.ok()) [[likely]]
     return reader->Find(key, filtered, probe);
   probe->span = RemoteSpan{};
@@ -158,7 +187,7 @@ Status EvictableTableReader::Decode(const LookupKey& key, const TableProbe& prob
 std::unique_ptr<TableIterator> EvictableTableReader::NewIterator(const TableReadOptions& options,
                                                                  QueuePairs* queue_pairs) const {
   const TableReader* reader;
-  Status status = Load(options.purpose, &reader);
+  Status status = Load(options, &reader);
   if (!status.ok()) {
     return std::make_unique<LateIterator>(this, options, queue_pairs, std::move(status));
   }
@@ -181,7 +210,7 @@ uint64_t EvictableTableReader::ApproximateBytes(const Slice& start, const Slice&
   const bool whole = comparator.Compare(start, meta().smallest) <= 0 &&
                      comparator.Compare(limit, meta().largest) > 0;
   const TableReader* reader = nullptr;
-  if (whole || !Load(Purpose::kRead, &reader).ok()) {
+  if (whole || !Load(TableReadOptions(), &reader).ok()) {
     return TableReader::ApproximateBytes(start, limit);
   }
   return reader->ApproximateBytes(start, limit);

@@ -21,8 +21,9 @@ class TableReaderSource {
  public:
   virtual ~TableReaderSource() = default;
   virtual const InternalKeyComparator& comparator() const = 0;
-  // `blocks` are the table's in the cache.
-  virtual Status OpenReader(const TableMeta& meta, const CachedBlocks& blocks, Purpose purpose,
+  // `blocks` are the table's in the cache. Of the options, purpose and limits are for this.
+  virtual Status OpenReader(const TableMeta& meta, const CachedBlocks& blocks,
+                            const TableReadOptions& options,
                             std::unique_ptr<TableReader>* reader) const = 0;
 };
 
@@ -38,6 +39,7 @@ class EvictableTableReader final : public TableReader {
   // Find() may wait for the network. Where index and filter cannot be fetched, it says that there
   // may be something, leaves an empty span and the error in probe->cached, and Decode() returns
   // that error.
+  Status MakeReady(const TableReadOptions& options) const override;
   void Approach(const LookupKey& key, TableProbe* probe) const override;
   void ApproachFurther(const LookupKey& key, TableProbe* probe) const override;
   bool Find(const LookupKey& key, bool filtered, TableProbe* probe) const override;
@@ -63,9 +65,13 @@ class EvictableTableReader final : public TableReader {
   class LateIterator;
 
   const TableReader* Loaded() const { return reader_.load(std::memory_order_acquire); }
-  // Fetches for `purpose` what is not there. Who waits while another's attempt fails has its error:
-  // so many readers wait for one time-out and not for one each.
-  Status Load(Purpose purpose, const TableReader** reader) const LOCKS_EXCLUDED(mutex_);
+  // Fetches what is not there. A reader that waits while another's attempt fails has its error: so
+  // many readers wait for one time-out and not for one each.
+  Status Load(const TableReadOptions& options, const TableReader** reader) const
+      LOCKS_EXCLUDED(mutex_);
+  // The same, but an attempt that fails fails for a limited read alone.
+  Status LoadWithinLimits(const TableReadOptions& options) const LOCKS_EXCLUDED(mutex_);
+  Status LoadLocked(const TableReadOptions& options) const EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountLeaving(const TableReader& reader) const;
   void NoteUse() const {
     // Only if it changes: readers share it.

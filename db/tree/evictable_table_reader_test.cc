@@ -13,8 +13,10 @@
 
 #include "dLSM/statistics.h"
 #include "db/tree/table.h"
+#include "port/clock.h"
 #include "port/mutex.h"
 #include "table/table_testing.h"
+#include "util/eventually_testing.h"
 
 namespace dlsm {
 namespace {
@@ -26,11 +28,12 @@ class TestSource final : public TableReaderSource {
       : options_(options), table_(table) {}
 
   const InternalKeyComparator& comparator() const override { return comparator_; }
-  Status OpenReader(const TableMeta& meta, const CachedBlocks& blocks, Purpose purpose,
+  Status OpenReader(const TableMeta& meta, const CachedBlocks& blocks,
+                    const TableReadOptions& options,
                     std::unique_ptr<TableReader>* reader) const override {
     {
       port::MutexLock lock(mutex_);
-      purposes_.push_back(purpose);
+      purposes_.push_back(options.purpose);
     }
     const bool fails = fails_;
     while (held_up_) std::this_thread::yield();
@@ -98,6 +101,38 @@ class EvictableTableReaderTest : public testing::Test {
       std::make_shared<MemoryBudget>(uint64_t{1} << 20, 0, nullptr);
   const std::shared_ptr<Statistics> statistics_ = CreateStatistics();
 };
+
+// Fails if a read that may transfer nothing, or has no time left, has an index fetched, or if the
+// failure of a read with a deadline is told to one without.
+TEST_F(EvictableTableReaderTest, LimitedReads) {
+  const auto reader = NewReader();
+  TableReadOptions local;
+  local.limited = local.local = true;
+  EXPECT_TRUE(reader->MakeReady(local).IsIncomplete());
+  const auto iterator = reader->NewIterator(local, &queue_pairs_);
+  for (int seek = 0; seek < 2; ++seek) {
+    iterator->Seek(records_[7].first);
+    EXPECT_FALSE(iterator->Valid());
+    EXPECT_TRUE(iterator->status().IsIncomplete()) << iterator->status().ToString();
+  }
+  TableReadOptions late;
+  late.limited = true;
+  late.deadline = port::Clock::now() - std::chrono::milliseconds(1);
+  EXPECT_TRUE(reader->MakeReady(late).IsTimedOut());
+  EXPECT_EQ(source_->attempts(), 0u);
+  // Another's attempt goes on for longer than this read may wait.
+  source_->SetHeldUp(true);
+  std::thread other([&] { EXPECT_OK(reader->MakeReady({.limited = true})); });
+  ASSERT_TRUE(Eventually([&] { return source_->attempts() == 1; }));
+  late.deadline = port::Clock::now() + std::chrono::milliseconds(5);
+  EXPECT_TRUE(reader->MakeReady(late).IsTimedOut());
+  source_->SetHeldUp(false);
+  other.join();
+  EXPECT_EQ(source_->attempts(), 1u);
+  late.deadline = port::Clock::now() + std::chrono::hours(1);
+  EXPECT_OK(reader->MakeReady(late));
+  EXPECT_OK(reader->MakeReady(local));
+}
 
 // Fails if an iterator whose table's index cannot be fetched asks for it more than once for each
 // move, hides that it could not, or stays at that error.

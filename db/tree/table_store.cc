@@ -12,17 +12,20 @@
 
 namespace dlsm {
 
-Status TableStore::OpenReader(const TableMeta& meta, const CachedBlocks& blocks, Purpose purpose,
+Status TableStore::OpenReader(const TableMeta& meta, const CachedBlocks& blocks,
+                              const TableReadOptions& options,
                               std::unique_ptr<TableReader>* reader) const {
   std::string resident;
-  DLSM_RETURN_IF_ERROR(Fetch(meta, purpose, &resident));
+  DLSM_RETURN_IF_ERROR(Fetch(meta, options, &resident));
   return MakeReader(meta, resident, blocks, reader);
 }
 
-Status TableStore::Fetch(const TableMeta& meta, Purpose purpose, std::string* resident) const {
-  return WithinMemory(
-      [&] { return FetchResident(meta, queue_pairs_, purpose, config_.timeout, resident); },
-      &OutOfIndexMemory);
+Status TableStore::Fetch(const TableMeta& meta, const TableReadOptions& options,
+                         std::string* resident) const {
+  TableReadOptions own = options;
+  own.timeout = config_.timeout;
+  return WithinMemory([&] { return FetchResident(meta, queue_pairs_, own, resident); },
+                      &OutOfIndexMemory);
 }
 
 // It is here that so much memory is taken that there may be none. Nothing is under way meanwhile.
@@ -74,7 +77,9 @@ Status TableStore::Open(const TableMeta& meta, Purpose purpose, TableRef* table)
     return Status::OK();
   }
   std::string resident;
-  DLSM_RETURN_IF_ERROR(Fetch(meta, purpose, &resident));
+  TableReadOptions options;
+  options.purpose = purpose;
+  DLSM_RETURN_IF_ERROR(Fetch(meta, options, &resident));
   return OpenWith(meta, resident, table);
 }
 

@@ -49,7 +49,8 @@ class TableStore final : public TableReaderSource {
         memory_(std::move(memory)),
         statistics_(statistics) {}
 
-  Status OpenReader(const TableMeta& meta, const CachedBlocks& blocks, Purpose purpose,
+  Status OpenReader(const TableMeta& meta, const CachedBlocks& blocks,
+                    const TableReadOptions& options,
                     std::unique_ptr<TableReader>* reader) const override;
 
   // Opens a table that exists: fetches its index and filter, unless the budget has no room.
@@ -82,7 +83,7 @@ class TableStore final : public TableReaderSource {
   Status OpenEach(const std::vector<TableMeta>& metas, Purpose purpose,
                   std::vector<TableRef>* tables) const;
   // IOError, both, where the process has no memory for index and filter.
-  Status Fetch(const TableMeta& meta, Purpose purpose, std::string* resident) const;
+  Status Fetch(const TableMeta& meta, const TableReadOptions& options, std::string* resident) const;
   Status MakeReader(const TableMeta& meta, const Slice& resident, const CachedBlocks& blocks,
                     std::unique_ptr<TableReader>* reader) const;
   TableRef NewTable(std::unique_ptr<TableReader> reader) const;

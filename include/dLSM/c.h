@@ -56,6 +56,9 @@ typedef struct dlsm_writeoptions_t dlsm_writeoptions_t;
 dlsm_t* dlsm_open(const dlsm_options_t* options, const char* name, char** errptr);
 /* A handle that only reads what the owner of the database publishes. NULL on error. */
 dlsm_t* dlsm_open_follower(const dlsm_options_t* options, const char* name, char** errptr);
+/* A handle that only reads a database which nobody else has open, and changes nothing of it. NULL
+   on error. */
+dlsm_t* dlsm_open_for_read_only(const dlsm_options_t* options, const char* name, char** errptr);
 /* Of a follower: goes on to the newest publication. */
 void dlsm_try_catch_up(dlsm_t* db, char** errptr);
 /* What fails is only logged. */
@@ -323,11 +326,17 @@ void dlsm_readoptions_set_iterate_lower_bound(dlsm_readoptions_t* options, const
 void dlsm_readoptions_set_iterate_upper_bound(dlsm_readoptions_t* options, const char* key,
                                               size_t keylen);
 void dlsm_readoptions_set_prefix_same_as_start(dlsm_readoptions_t* options, uint8_t value);
+enum { dlsm_read_all_tier = 0, dlsm_block_cache_tier = 1 };
+void dlsm_readoptions_set_read_tier(dlsm_readoptions_t* options, int value);
+/* In microseconds of CLOCK_MONOTONIC; 0: none. */
+void dlsm_readoptions_set_deadline(dlsm_readoptions_t* options, uint64_t microseconds);
 
 dlsm_writeoptions_t* dlsm_writeoptions_create(void);
 void dlsm_writeoptions_destroy(dlsm_writeoptions_t* options);
 void dlsm_writeoptions_set_sync(dlsm_writeoptions_t* options, uint8_t value);
 void dlsm_writeoptions_set_no_slowdown(dlsm_writeoptions_t* options, uint8_t value);
+/* As that of reads. */
+void dlsm_writeoptions_set_deadline(dlsm_writeoptions_t* options, uint64_t microseconds);
 
 /* -------- Caches and the rest */
 

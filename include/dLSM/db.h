@@ -91,6 +91,18 @@ class DB {
   static Status OpenFollower(const Options& options, const std::string& name,
                              std::unique_ptr<DB>* db);
 
+  // A handle that only reads a database that no other handle has open, in the state that was
+  // durable last: what is in its log only is in memory here, as what Open() brings back. Nothing of
+  // the database changes: nothing is flushed, merged or published, no manifest is put, and the log
+  // stays as it is for the next Open(). What would change it is NotSupported. The handle owns the
+  // database meanwhile, as one of Open() would, and keeps its lease: that is how its tables stay.
+  // So others' Open(), OpenForReadOnly() too, is Busy, and this is Busy while another has it open:
+  // OpenFollower() reads beside an owner. The memory of this process has to suffice for the log.
+  // InvalidArgument where there is no such database, and with take_over.
+  static Status OpenForReadOnly(const Options& options, const std::string& name, DB** db);
+  static Status OpenForReadOnly(const Options& options, const std::string& name,
+                                std::unique_ptr<DB>* db);
+
   DB() = default;
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;

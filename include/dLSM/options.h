@@ -24,6 +24,7 @@
 // WaitForBackgroundWork(), and before writes that may have to wait for flushes or merges.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,6 +38,7 @@
 namespace dlsm {
 
 class Cache;
+class EventListener;
 class FaultInjector;
 class NodeConnector;
 class FilterPolicy;
@@ -348,6 +350,8 @@ struct Options {
 
   // -------- Counters; null: the database makes its own, see DB::GetStatistics.
   std::shared_ptr<Statistics> statistics;
+  // Told what happens in the background; see event_listener.h. None is null.
+  std::vector<std::shared_ptr<EventListener>> listeners;
 
   // -------- For tests and measurements: a network that this machine does not have.
   uint64_t simulated_rtt_ns = 0;
@@ -365,6 +369,18 @@ struct Options {
   bool reuse_logs = false;
 };
 
+// What a read may ask for its answer. (As in RocksDB, without the tiers that are not here.)
+enum ReadTier : unsigned char {
+  kReadAllTier = 0,
+  // Nothing that has to be transferred: memtables, value cache, block cache, and what is known of
+  // tables on this compute node; also records where they lie, if the memory node's memory is mapped
+  // here (embedded, shm) and no checksum is to be verified.
+  kBlockCacheTier = 1,
+};
+
+// No deadline, for those below; std::chrono::steady_clock::time_point::max() is none, either.
+inline constexpr std::chrono::steady_clock::time_point kNoDeadline{};
+
 struct ReadOptions {
   bool verify_checksums = false;
   // Whether what is read enters the block cache (block-based tables) or the value cache (others).
@@ -380,6 +396,16 @@ struct ReadOptions {
   // without a prefix does not restrict it. Bounds count, too. In the bytewise order nothing beyond
   // the prefix is read of tables, nor of anything beyond the bounds.
   bool prefix_same_as_start = false;
+  // With kBlockCacheTier a read makes no round trip: it is Incomplete where it would need one, and
+  // so is the status of an iterator after a move that would. NotFound is as true as without: the
+  // filters of all tables may say so.
+  ReadTier read_tier = kReadAllTier;
+  // When a read gives up: Get, a key of MultiGet, a get of a pipeline, and each move of an iterator
+  // is TimedOut that has no answer by then; those from then on are TimedOut at once. A read that is
+  // under way over the network is abandoned, which costs its thread the connection: the next read
+  // makes another one. Options::operation_timeout_ms holds besides. (As in RocksDB, where it is in
+  // microseconds.)
+  std::chrono::steady_clock::time_point deadline = kNoDeadline;
 };
 
 struct WriteOptions {
@@ -395,6 +421,9 @@ struct WriteOptions {
   // down. (As in RocksDB, where the code is Incomplete.) A flush that `sync` asks for is waited
   // for.
   bool no_slowdown = false;
+  // When a write gives up waiting for flushes, merges, room in the log, or to be slowed down: it is
+  // TimedOut then, and nothing of it was written. What `sync` waits for is not part of it.
+  std::chrono::steady_clock::time_point deadline = kNoDeadline;
 };
 
 struct FlushOptions {

@@ -64,6 +64,7 @@ class [[nodiscard]] Status {
     kTimedOut = 7,
     kAborted = 8,
     kIOFenced = 9,
+    kIncomplete = 10,
   };
 
   Status() noexcept = default;
@@ -112,6 +113,10 @@ class [[nodiscard]] Status {
   static Status Aborted(const Slice& what, const Slice& detail = Slice()) {
     return Status(Code::kAborted, what, detail);
   }
+  // The call may not do all that its answer needs: see ReadOptions::read_tier.
+  static Status Incomplete(const Slice& what, const Slice& detail = Slice()) {
+    return Status(Code::kIncomplete, what, detail);
+  }
   // For codes that arrive over a wire. An unknown code becomes kIOError.
   static Status FromCode(Code code, const Slice& message);
 
@@ -129,6 +134,7 @@ class [[nodiscard]] Status {
   bool IsBusy() const { return code() == Code::kBusy; }
   bool IsTimedOut() const { return code() == Code::kTimedOut; }
   bool IsAborted() const { return code() == Code::kAborted; }
+  bool IsIncomplete() const { return code() == Code::kIncomplete; }
 
   Code code() const {
     duty_.Meet();

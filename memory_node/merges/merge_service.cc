@@ -149,8 +149,7 @@ class InputTables {
     // A copy: what has been checked must not change under the reader, and compute nodes can write
     // to the original.
     std::string fetched;
-    DLSM_RETURN_IF_ERROR(
-        FetchResident(meta, ways, read_options.purpose, read_options.timeout, &fetched));
+    DLSM_RETURN_IF_ERROR(FetchResident(meta, ways, read_options, &fetched));
     const auto resident = std::make_shared<const std::string>(std::move(fetched));
     return TableReader::Open(options, meta, *resident, resident, CachedBlocks(),
                              &readers_.emplace_back());

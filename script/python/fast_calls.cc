@@ -27,6 +27,8 @@ const char* ClassOf(const Error& error) {
       return "Aborted";
     case Status::Code::kIOFenced:
       return "IOFenced";
+    case Status::Code::kIncomplete:
+      return "Incomplete";
   }
   return "Error";
 }

@@ -78,6 +78,7 @@ DEFINE_string(quota, "",
               "quota: bytes that --db may have at each memory node, or none; empty: as it is");
 DEFINE_bool(overwrite, false, "restore: into a database that is not empty, whose entries go");
 DEFINE_bool(compress, true, "backup: with Snappy");
+DEFINE_bool(read_only, false, "open the database for reading only: nothing of it changes");
 DEFINE_uint64(limit, 0, "scan: how many entries at most; 0: all");
 
 namespace dlsm::tool {
@@ -222,6 +223,7 @@ Status OptionsFromFlags(ToolOptions* options) {
                                     &options->database.compute_boundaries));
   options->limit = FLAGS_limit;
   options->sorted = FLAGS_sorted;
+  options->read_only = FLAGS_read_only;
   if (!EntryFormatFromName(FLAGS_format, &options->format)) {
     return Status::InvalidArgument(
         fmt::format("--format={}: there are tsv and binary", FLAGS_format));

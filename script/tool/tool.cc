@@ -242,7 +242,12 @@ Status Tool::Open(bool accept_log_loss) {
   options.create_if_missing = creates_;
   options.accept_log_loss = accept_log_loss;
   if (!creates_) DLSM_RETURN_IF_ERROR(CheckIsThere(options.embedded_dir));
-  const Status status = DB::Open(options, options_.name, &db_);
+  if (options_.read_only && creates_) {
+    return Status::InvalidArgument("load makes a database, and --read_only changes nothing",
+                                   "leave --read_only out");
+  }
+  const Status status = options_.read_only ? DB::OpenForReadOnly(options, options_.name, &db_)
+                                           : DB::Open(options, options_.name, &db_);
   const bool in_memory =
       options.config.empty() && options.memory_nodes.empty() && options.embedded_dir.empty();
   if (!status.ok() && in_memory && !creates_) {

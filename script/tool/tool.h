@@ -45,6 +45,7 @@ struct ToolOptions {
   uint64_t limit = 0;               // scan: how many entries at most; 0: all.
   size_t shards = 1;                // split-points: into how many parts.
   bool sorted = false;              // load: the entries ascend, and become tables at once.
+  bool read_only = false;           // DB::OpenForReadOnly().
 };
 
 // Verbs of memory nodes and of a set-up, not of one database: each is a command by itself.

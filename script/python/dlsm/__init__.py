@@ -9,10 +9,10 @@ from typing import Any, Iterable, Optional, Union
 
 from . import _dlsm
 from ._dlsm import DB, Iterator, PinnedValue, Snapshot, WriteBatch
-from .errors import (Aborted, Busy, Closed, Corruption, Error, InvalidArgument, IOError_, IOFenced, NotFound,
-                     NotSupported, TimedOut)
+from .errors import (Aborted, Busy, Closed, Corruption, Error, InvalidArgument, IOError_, IOFenced,
+                     Incomplete, NotFound, NotSupported, TimedOut)
 
-__all__ = ["Aborted", "Busy", "Closed", "Corruption", "DB", "Error", "IOError_", "IOFenced",
+__all__ = ["Aborted", "Busy", "Closed", "Corruption", "DB", "Error", "IOError_", "IOFenced", "Incomplete",
            "InvalidArgument", "Iterator", "NotFound", "NotSupported", "PinnedValue", "Snapshot", "TimedOut",
            "WriteBatch", "destroy", "open", "open_follower"]
 

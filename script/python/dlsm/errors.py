@@ -41,5 +41,9 @@ class TimedOut(Error, TimeoutError):
     """The call took too long."""
 
 
+class Incomplete(Error):
+    """The call may not do all that its answer needs."""
+
+
 class Aborted(Error):
     """The call was given up."""

@@ -11,7 +11,7 @@ from dlsm import _dlsm
 class ErrorsTest(unittest.TestCase):
     def test_classes(self):
         for name in ("NotFound", "Corruption", "NotSupported", "InvalidArgument", "IOError_", "Busy",
-                     "TimedOut", "Aborted", "IOFenced"):
+                     "TimedOut", "Aborted", "IOFenced", "Incomplete"):
             self.assertTrue(issubclass(getattr(dlsm, name), dlsm.Error))
         self.assertTrue(issubclass(dlsm.IOFenced, dlsm.IOError_))
         self.assertTrue(issubclass(dlsm.TimedOut, TimeoutError))
