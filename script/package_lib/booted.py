@@ -45,6 +45,7 @@ reads() {
   until_get
   [[ $(runuser -u nobody -- dlsm_tool --memory_nodes=127.0.0.1:19843 --db=fruit --key=apple get) == red ]]
 }
+not() { if "$@" >/dev/null; then return 1; fi; }  # `!` would not end the script.
 pids() { systemctl show -P MainPID dlsm-server dlsm-serve | xargs; }
 
 systemctl is-active dlsm-server dlsm-serve
@@ -64,11 +65,11 @@ reads
 
 systemctl disable --now dlsm-serve
 dpkg -r dlsm-server
-! systemctl is-active dlsm-server
-! pgrep -u dlsm
+not systemctl is-active dlsm-server
+not pgrep -u dlsm
 dpkg -P dlsm-server dlsm-serve
-! systemctl cat dlsm-server
-! getent passwd dlsm
+not systemctl cat dlsm-server
+not getent passwd dlsm
 [[ ! -e /etc/systemd/system/multi-user.target.wants/dlsm-server.service ]]
 [[ -z $(systemctl --failed --no-legend) ]]
 echo PASSED IN THE MACHINE
