@@ -55,9 +55,9 @@ prefix=$work/moved/lib/dlsm-leveldb
 
 echo "-- each header by itself, and all together"
 mkdir "$work/headers"
-for header in "$prefix"/include/leveldb/*.h; do
-  name=$(basename "$header")
-  echo "#include \"leveldb/$name\"" | tee -a "$work/all.cc" >"$work/headers/${name%.h}.cc"
+for header in "$prefix"/include/leveldb/{,helpers/}*.h; do
+  echo "#include \"${header#"$prefix/include/"}\"" |
+    tee -a "$work/all.cc" >"$work/headers/$(basename "$header" .h).cc"
 done
 for compiler in g++ clang++; do
   command -v "$compiler" >/dev/null || continue
@@ -112,7 +112,7 @@ echo "-- programs that were linked to LevelDB"
 # All but what is private there: parts of tables, and what classes of its .cc files leave behind.
 missing=$(comm -23 <(shown "$real") <(shown "$prefix/lib/libleveldb.so.1d") | c++filt |
   grep leveldb | grep -vE "^leveldb::(Table::(ReadFilter|BlockReader|InternalGet|ReadMeta)|\
-TableBuilder::Write(Raw)?Block|NewMemEnv)|^(vtable|typeinfo|typeinfo name) for leveldb_|std::" || true)
+TableBuilder::Write(Raw)?Block)|^(vtable|typeinfo|typeinfo name) for leveldb_|std::" || true)
 if [[ -n $missing ]]; then
   printf 'LevelDB has these functions, and libleveldb.so does not:\n%s\n' "$missing" >&2
   exit 1

@@ -19,12 +19,6 @@ namespace {
 // So many bytes of entries are counted one by one, which takes some milliseconds.
 constexpr uint64_t kCountedBytesMax = uint64_t{4} << 20;
 
-dlsm::WriteOptions OwnWriteOptions(const leveldb::WriteOptions& options) {
-  dlsm::WriteOptions own;
-  own.sync = options.sync;
-  return own;
-}
-
 class BatchCopier final : public leveldb::WriteBatch::Handler {
  public:
   explicit BatchCopier(dlsm::WriteBatch* batch) : batch_(*batch) {}
@@ -68,12 +62,11 @@ Database::~Database() {
 
 leveldb::Status Database::Put(const leveldb::WriteOptions& options, const leveldb::Slice& key,
                               const leveldb::Slice& value) {
-  return ToLeveldb(
-      parts_.db->Put(OwnWriteOptions(options), compat::ToDlsm(key), compat::ToDlsm(value)));
+  return ToLeveldb(parts_.db->Put(ToDlsm(options), compat::ToDlsm(key), compat::ToDlsm(value)));
 }
 
 leveldb::Status Database::Delete(const leveldb::WriteOptions& options, const leveldb::Slice& key) {
-  return ToLeveldb(parts_.db->Delete(OwnWriteOptions(options), compat::ToDlsm(key)));
+  return ToLeveldb(parts_.db->Delete(ToDlsm(options), compat::ToDlsm(key)));
 }
 
 leveldb::Status Database::Write(const leveldb::WriteOptions& options,
@@ -84,7 +77,13 @@ leveldb::Status Database::Write(const leveldb::WriteOptions& options,
     leveldb::Status status = updates->Iterate(&copier);
     if (!status.ok()) return status;
   }
-  return ToLeveldb(parts_.db->Write(OwnWriteOptions(options), &batch));
+  return ToLeveldb(parts_.db->Write(ToDlsm(options), &batch));
+}
+
+dlsm::WriteOptions Database::ToDlsm(const leveldb::WriteOptions& options) const {
+  dlsm::WriteOptions own;
+  own.sync = options.sync && !parts_.in_memory;
+  return own;
 }
 
 dlsm::ReadOptions Database::ToDlsm(const leveldb::ReadOptions& options) {

@@ -24,6 +24,7 @@ class Database final : public leveldb::DB {
   // What belongs to an open database. Members go in the opposite order.
   struct Parts {
     std::string path;
+    bool in_memory = false;  // It ends with this process: there is nothing to wait for.
     std::unique_ptr<leveldb::FileLock> lock;  // Of the directory; else null.
     InfoLog log;
     std::unique_ptr<OwnOptions> options;
@@ -59,6 +60,7 @@ class Database final : public leveldb::DB {
   uint64_t BytesInMemtables(const dlsm::Range& range);
 
   static dlsm::ReadOptions ToDlsm(const leveldb::ReadOptions& options);
+  dlsm::WriteOptions ToDlsm(const leveldb::WriteOptions& options) const;
 
   const port::ProcessMark opened_by_;
   Parts parts_;

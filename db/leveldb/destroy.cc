@@ -101,13 +101,13 @@ namespace leveldb {
 
 Status DestroyDB(const std::string& name, const Options& options) {
   dlsm::compat::Place place;
-  Status status = dlsm::compat::Place::Find(name, &place);
+  Status status = dlsm::compat::Place::Find(name, options.env, &place);
   return status.ok() ? dlsm::compat::Destroy(options, place) : status;
 }
 
 Status RepairDB(const std::string& dbname, const Options& options) {
   dlsm::compat::Place place;
-  Status status = dlsm::compat::Place::Find(dbname, &place);
+  Status status = dlsm::compat::Place::Find(dbname, options.env, &place);
   return status.ok() ? dlsm::compat::Repair(options, place) : status;
 }
 

@@ -14,6 +14,7 @@
 
 #include "db/leveldb/leveldb_testing.h"
 #include "leveldb/db.h"
+#include "leveldb/helpers/memenv.h"
 #include "port/mutex.h"
 #include "util/child_testing.h"
 #include "util/temporary_directory_testing.h"
@@ -242,6 +243,84 @@ TEST_F(EnvTest, EnvsOfPrograms) {
   ASSERT_FINE(leveldb::DB::Open(options, directory_ / "db", &opened));
   const std::unique_ptr<leveldb::DB> db(opened);
   EXPECT_EQ(counting.loggers, 1);
+}
+
+TEST_F(EnvTest, FilesInMemory) {
+  const std::unique_ptr<leveldb::Env> memory(leveldb::NewMemEnv(&env_));
+  EXPECT_FINE(memory->CreateDir("/dir"));
+  EXPECT_FINE(leveldb::WriteStringToFile(memory.get(), "hello", "/dir/f"));
+  EXPECT_FALSE(env_.FileExists("/dir/f"));
+  leveldb::WritableFile* opened = nullptr;
+  ASSERT_FINE(memory->NewAppendableFile("/dir/f", &opened));
+  const std::unique_ptr<leveldb::WritableFile> writable(opened);
+  EXPECT_FINE(writable->Append(" world"));
+  uint64_t bytes = 0;
+  EXPECT_FINE(memory->GetFileSize("/dir/f", &bytes));
+  EXPECT_EQ(bytes, 11u);
+  EXPECT_FINE(memory->RenameFile("/dir/f", "/dir/g"));
+  EXPECT_TRUE(memory->GetFileSize("/dir/f", &bytes).IsNotFound());
+  EXPECT_FINE(leveldb::WriteStringToFile(memory.get(), "", "/director"));
+  std::vector<std::string> names;
+  EXPECT_FINE(memory->GetChildren("/dir", &names));
+  EXPECT_EQ(names, std::vector<std::string>{"g"});
+  std::string read;
+  EXPECT_FINE(leveldb::ReadFileToString(memory.get(), "/dir/g", &read));
+  EXPECT_EQ(read, "hello world");
+  leveldb::SequentialFile* sequential_opened = nullptr;
+  ASSERT_FINE(memory->NewSequentialFile("/dir/g", &sequential_opened));
+  const std::unique_ptr<leveldb::SequentialFile> sequential(sequential_opened);
+  leveldb::RandomAccessFile* random_opened = nullptr;
+  ASSERT_FINE(memory->NewRandomAccessFile("/dir/g", &random_opened));
+  const std::unique_ptr<leveldb::RandomAccessFile> random(random_opened);
+  EXPECT_FINE(memory->RemoveFile("/dir/g"));
+  EXPECT_TRUE(memory->RemoveFile("/dir/g").IsNotFound());
+  char scratch[100];
+  leveldb::Slice got;
+  EXPECT_FINE(sequential->Skip(9));
+  EXPECT_FINE(sequential->Read(100, &got, scratch));
+  EXPECT_EQ(got.ToString(), "ld");
+  EXPECT_FINE(sequential->Skip(1000));
+  EXPECT_FINE(sequential->Read(1, &got, scratch));
+  EXPECT_TRUE(got.empty());
+  EXPECT_FINE(random->Read(6, 2, &got, scratch));
+  EXPECT_EQ(got.ToString(), "wo");
+  EXPECT_FINE(random->Read(100, 2, &got, scratch));
+  EXPECT_TRUE(got.empty());
+}
+
+// A database of a MemEnv makes no file, lasts as long as the MemEnv, and is another one than that
+// of the same name in another MemEnv.
+TEST(MemEnvTest, DatabasesInMemory) {
+  std::unique_ptr<leveldb::Env> memory[2];
+  std::unique_ptr<leveldb::DB> db[2];
+  leveldb::Options options;
+  options.create_if_missing = true;
+  leveldb::WriteOptions synced;
+  synced.sync = true;
+  for (int i = 0; i < 2; ++i) {
+    memory[i].reset(leveldb::NewMemEnv(leveldb::Env::Default()));
+    options.env = memory[i].get();
+    leveldb::DB* opened = nullptr;
+    ASSERT_FINE(leveldb::DB::Open(options, "/none/db", &opened));
+    db[i].reset(opened);
+    EXPECT_FINE(db[i]->Put(synced, "a", std::to_string(i)));
+  }
+  EXPECT_FALSE(leveldb::Env::Default()->FileExists("/none"));
+  leveldb::DB* opened = nullptr;
+  EXPECT_TRUE(leveldb::DB::Open(options, "/none/db", &opened).IsIOError());
+  for (int i = 0; i < 2; ++i) {
+    db[i].reset();
+    options.env = memory[i].get();
+    options.create_if_missing = false;
+    ASSERT_FINE(leveldb::DB::Open(options, "/none/db", &opened));
+    db[i].reset(opened);
+    std::string value;
+    EXPECT_FINE(db[i]->Get(leveldb::ReadOptions(), "a", &value));
+    EXPECT_EQ(value, std::to_string(i));
+    db[i].reset();
+  }
+  EXPECT_FINE(leveldb::DestroyDB("/none/db", options));
+  EXPECT_TRUE(leveldb::DB::Open(options, "/none/db", &opened).IsInvalidArgument());
 }
 
 }  // namespace

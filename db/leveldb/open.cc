@@ -93,6 +93,7 @@ leveldb::Status OpenDatabase(const leveldb::Options& options, const Place& place
   const auto began = port::Clock::now();
   Database::Parts parts;
   parts.path = place.path();
+  parts.in_memory = place.InMemory();
   if (place.InDirectory()) {
     leveldb::Status status = place.CheckFormat();
     if (!status.ok()) return status;
@@ -129,7 +130,7 @@ DB::~DB() = default;
 Status DB::Open(const Options& options, const std::string& name, DB** dbptr) {
   *dbptr = nullptr;
   dlsm::compat::Place place;
-  Status status = dlsm::compat::Place::Find(name, &place);
+  Status status = dlsm::compat::Place::Find(name, options.env, &place);
   if (!status.ok()) return status;
   std::unique_ptr<dlsm::compat::Database> database;
   status = dlsm::compat::OpenDatabase(options, place, /*accept_log_loss=*/false, &database);

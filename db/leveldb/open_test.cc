@@ -1,4 +1,5 @@
 // Opening, destroying and repairing in LevelDB's words.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -109,6 +110,52 @@ TEST_F(OpenInChildTest, LockedByTheParentProcess) {
     EXPECT_EQ(Get("a"), "1");
     db_.reset();
   });
+}
+
+// Writes outlive their process, although it did not close the database.
+TEST_F(OpenInChildTest, ProcessThatDiesLosesNothing) {
+  InChild([&] {
+    ASSERT_FINE(Reopen());
+    for (int i = 0; i < 100; ++i) Put("key" + std::to_string(i), std::to_string(i));
+    ::_exit(0);
+  });
+  ASSERT_FINE(Reopen());
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Get("key" + std::to_string(i)), std::to_string(i));
+}
+
+// Changes the first byte of `text` where the file has it; sparse parts are passed over.
+bool DamageWhereItIs(const std::string& file, const std::string& text) {
+  const int opened = ::open(file.c_str(), O_RDWR);
+  bool found = false;
+  off_t at = 0;
+  while (!found && (at = ::lseek(opened, at, SEEK_DATA)) >= 0) {
+    const off_t end = ::lseek(opened, at, SEEK_HOLE);
+    std::string bytes(static_cast<size_t>(end - at), '\0');
+    if (::pread(opened, bytes.data(), bytes.size(), at) != end - at) break;
+    const size_t place = bytes.find(text);
+    found =
+        place != std::string::npos && ::pwrite(opened, "?", 1, at + static_cast<off_t>(place)) == 1;
+    at = end;
+  }
+  ::close(opened);
+  return found;
+}
+
+TEST_F(OpenInChildTest, RepairGivesUpWhatIsBehindDamage) {
+  InChild([&] {
+    ASSERT_FINE(Reopen());
+    leveldb::WriteOptions synced;
+    synced.sync = true;
+    EXPECT_FINE(db_->Put(synced, "first", "value that stays whole"));
+    EXPECT_FINE(db_->Put(synced, "second", "value that is damaged"));
+    EXPECT_FINE(db_->Put(synced, "third", "value that is behind"));
+    ::_exit(0);
+  });
+  ASSERT_TRUE(DamageWhereItIs(path() + kRegion, "value that is damaged"));
+  EXPECT_EQ(ErrorOfOpen(path()).find("Corruption: "), 0u);
+  ASSERT_FINE(leveldb::RepairDB(path(), options_));
+  ASSERT_FINE(Reopen());
+  EXPECT_EQ(Scan(), "first=value that stays whole ");
 }
 
 TEST_F(OpenTest, RelativePath) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <system_error>
 
+#include "db/leveldb/mem_env.h"
 #include "db/leveldb/translate.h"
 #include "util/file_descriptor.h"
 
@@ -49,23 +50,34 @@ leveldb::Status ParseBytes(const std::string& text, uint64_t* bytes) {
 
 }  // namespace
 
-leveldb::Status Place::Find(const std::string& path, Place* place) {
+leveldb::Status Place::Find(const std::string& path, leveldb::Env* env, Place* place) {
   place->path_ = path;
-  place->memory_nodes_ = FromEnvironment("DLSM_MEMORY_NODES");
-  place->config_ = FromEnvironment("DLSM_CONFIG");
-  place->fabric_ = FromEnvironment("DLSM_FABRIC");
-  place->secret_file_ = FromEnvironment("DLSM_SECRET_FILE");
-  place->access_name_ = FromEnvironment("DLSM_ACCESS_NAME");
+  if (MemEnv* const in_memory = MemEnv::As(env); in_memory != nullptr) {
+    place->kind_ = Kind::kMemory;
+    place->name_ = in_memory->NameOf(path);
+    return leveldb::Status::OK();
+  }
+  leveldb::Status status = place->ReadEnvironment();
   place->name_ = place->InDirectory() ? kNameInDirectory : path;
-  if (place->InDirectory()) {
-    if (!place->fabric_.empty()) {
+  return status;
+}
+
+leveldb::Status Place::ReadEnvironment() {
+  memory_nodes_ = FromEnvironment("DLSM_MEMORY_NODES");
+  config_ = FromEnvironment("DLSM_CONFIG");
+  fabric_ = FromEnvironment("DLSM_FABRIC");
+  secret_file_ = FromEnvironment("DLSM_SECRET_FILE");
+  access_name_ = FromEnvironment("DLSM_ACCESS_NAME");
+  if (!memory_nodes_.empty() || !config_.empty()) kind_ = Kind::kMemoryNodes;
+  if (InDirectory()) {
+    if (!fabric_.empty()) {
       return leveldb::Status::InvalidArgument(
           "DLSM_FABRIC is set, and neither DLSM_MEMORY_NODES nor DLSM_CONFIG",
           "set one of these, too, or unset it");
     }
-    return ParseBytes(FromEnvironment("DLSM_DIRECTORY_BYTES"), &place->directory_bytes_);
+    return ParseBytes(FromEnvironment("DLSM_DIRECTORY_BYTES"), &directory_bytes_);
   }
-  if (!place->memory_nodes_.empty() && !place->config_.empty()) {
+  if (!memory_nodes_.empty() && !config_.empty()) {
     return leveldb::Status::InvalidArgument("DLSM_MEMORY_NODES and DLSM_CONFIG are both set",
                                             "unset one of them");
   }
@@ -73,6 +85,7 @@ leveldb::Status Place::Find(const std::string& path, Place* place) {
 }
 
 void Place::Tell(dlsm::Options* options) const {
+  if (InMemory()) return;
   options->log_bytes_max = kLogBytesMax;
   if (!InDirectory()) {
     options->memory_nodes = memory_nodes_;

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "dLSM/options.h"
+#include "leveldb/env.h"
 #include "leveldb/status.h"
 
 namespace dlsm::compat {
@@ -33,11 +34,12 @@ inline constexpr const char* kOldLog = "/LOG.old";
 
 class Place {
  public:
-  // InvalidArgument if the environment contradicts itself.
-  static leveldb::Status Find(const std::string& path, Place* place);
+  // With an Env of NewMemEnv() the database is in memory. `env` may be null. InvalidArgument if the
+  // environment contradicts itself.
+  static leveldb::Status Find(const std::string& path, leveldb::Env* env, Place* place);
 
-  // Whether it is a directory; else it is on memory nodes.
-  bool InDirectory() const { return memory_nodes_.empty() && config_.empty(); }
+  bool InMemory() const { return kind_ == Kind::kMemory; }
+  bool InDirectory() const { return kind_ == Kind::kDirectory; }
   // As the program has named it.
   const std::string& path() const { return path_; }
   // The database's name for dlsm::DB::Open().
@@ -54,7 +56,12 @@ class Place {
   leveldb::Status Claim() const;
 
  private:
+  enum class Kind { kMemory, kDirectory, kMemoryNodes };
+
+  leveldb::Status ReadEnvironment();
   uint64_t DirectoryBytes() const;
+
+  Kind kind_ = Kind::kDirectory;
 
   std::string path_;
   std::string name_;

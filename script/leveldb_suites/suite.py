@@ -3,6 +3,7 @@
 A suite lies in build/leveldb-suites/NAME-VERSION: `fetched` is as the registry has it, `bound-LIBRARY` a copy of that
 with the binding built against the library's headers. Both are made once; the second again when a header changes.
 """
+import fcntl
 import pathlib
 import shutil
 import signal
@@ -29,7 +30,7 @@ class Suite:
         self.build = build
         self.home = ROOT / "build/leveldb-suites" / f"{self.name}-{self.version}"
         self.log = self.home / "log"
-        self.bound = None
+        self.bound = self.lock = None
 
     # What each suite has of its own.
 
@@ -78,6 +79,8 @@ class Suite:
 
     def prepare(self, library):
         self.home.mkdir(parents=True, exist_ok=True)
+        self.lock = open(self.home / "lock", "wb")  # Until this process ends: another would build in the same folder.
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.log.write_bytes(b"")
         fetched = self.home / "fetched"
         self.make_once(fetched, self.version, self.fetch)
