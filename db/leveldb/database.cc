@@ -16,18 +16,9 @@
 namespace dlsm::compat {
 namespace {
 
-<<<<<<< HEAD
 // So many bytes of entries are counted one by one, which takes some milliseconds.
 constexpr uint64_t kCountedBytesMax = uint64_t{4} << 20;
 
-dlsm::WriteOptions OwnWriteOptions(const leveldb::WriteOptions& options) {
-  dlsm::WriteOptions own;
-  own.sync = options.sync;
-  return own;
-}
-
-=======
->>>>>>> leveldb
 class BatchCopier final : public leveldb::WriteBatch::Handler {
  public:
   explicit BatchCopier(dlsm::WriteBatch* batch) : batch_(*batch) {}

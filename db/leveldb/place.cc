@@ -85,11 +85,8 @@ leveldb::Status Place::ReadEnvironment() {
 }
 
 void Place::Tell(dlsm::Options* options) const {
-<<<<<<< HEAD
-  options->log_bytes_max = kLogBytesMax;
-=======
   if (InMemory()) return;
->>>>>>> leveldb
+  options->log_bytes_max = kLogBytesMax;
   if (!InDirectory()) {
     options->memory_nodes = memory_nodes_;
     options->config = config_;

@@ -26,7 +26,7 @@ class Library:
     def headers_key(self):
         """Changes when a header does, so that a binding is built again."""
         text = hashlib.sha256()
-        for header in sorted((self.headers / "leveldb").glob("*.h")):
+        for header in sorted((self.headers / "leveldb").rglob("*.h")):
             text.update(header.name.encode() + b"\0" + header.read_bytes())
         return text.hexdigest()[:16]
 
