@@ -146,6 +146,20 @@ class Background {
   // Returns when what is in memtables now is flushed, or with the error that keeps it from that.
   Status AwaitFlush(Clock::time_point began) LOCKS_EXCLUDED(mutex_);
   void BeginIdle() LOCKS_EXCLUDED(mutex_);
+  // As long as it lives, tables of an ingest are being written: what a session has is not given up.
+  class IngestUnderWay {
+   public:
+    explicit IngestUnderWay(Background* background) : background_(background) {
+      background_->ingests_running_.fetch_add(1, std::memory_order_acq_rel);
+    }
+    ~IngestUnderWay() { background_->ingests_running_.fetch_sub(1, std::memory_order_acq_rel); }
+    IngestUnderWay(const IngestUnderWay&) = delete;
+    IngestUnderWay& operator=(const IngestUnderWay&) = delete;
+
+   private:
+    Background* const background_;
+  };
+
   // Has tables enter level 0 above all that was written before, and below all that is written from
   // now on: see Tree::SwitchForIngest(). `bytes`: of the tables. On an error, as
   // AwaitFlush() has it, they are given up, and nothing has changed.
@@ -346,6 +360,7 @@ class Background {
   uint64_t metadata_hand_ = 0;  // See ShedMetadata(). Of the home's house thread.
   std::atomic<bool> stopping_{false};
   std::atomic<bool> threads_end_{false};
+  std::atomic<int> ingests_running_{0};
   // Whether there may be such work: something has changed since a thread looked for it in vain. Set
   // after the change and before the signal.
   std::atomic<bool> flush_hint_{true};

@@ -194,7 +194,14 @@ Status Background::Ingest(SequenceNumber number, std::vector<TableRef> tables, u
     --waiting_for_flush_;
   }
   std::vector<TableRef> withdrawn;
-  if (!flushed.ok() && tree_->WithdrawIngest(memtable, &withdrawn)) return flushed;
+  if (!flushed.ok() && tree_->WithdrawIngest(memtable, &withdrawn)) {
+    // A put that has failed may be in force all the same, with these tables.
+    if (tree_->PutManifest().ok()) return flushed;
+    return Status::FromCode(flushed.code(),
+                            flushed.message().ToString() +
+                                "; if the process ends before the next flush, the entries of the "
+                                "ingest may be there when the database is opened again");
+  }
   trial.NoteInstalled();
   traffic_.AddWritten(0, bytes);
   const Statistics::Mine counters = statistics_->OfThisThread();

@@ -21,7 +21,8 @@ void Background::Heartbeat(size_t node, bool asleep) {
   // is still being written is waited for first, for its memory is given back after that.
   if (const Status taken = fence_->status(); !taken.ok()) {
     const port::MutexLock lock(mutex_);
-    if (flushes_running_ == 0 && merges_.empty()) {
+    if (flushes_running_ == 0 && merges_.empty() &&
+        ingests_running_.load(std::memory_order_acquire) == 0) {
       store_->queue_pairs()->End(nodes_[node].as_peer.node, taken);
       return;
     }

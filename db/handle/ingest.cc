@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "db/handle/entry_sizes.h"
 #include "db/handle/ingest_turns.h"
 #include "db/merge/merge_policies.h"
+#include "db/tree/leftovers.h"
 #include "util/null_argument.h"
 #include "util/out_of_memory.h"
 #include "util/status_macros.h"
@@ -38,6 +40,7 @@ class DbImpl::Ingest {
 
   // The entries become tables, which nobody sees yet.
   Status Read(SortedSource* source) {
+    DLSM_RETURN_IF_ERROR(turn_.CheckNumbers(db_->shards_.size()));
     Slice key;
     Slice value;
     while (source->Next(&key, &value)) DLSM_RETURN_IF_ERROR(Add(key, value));
@@ -47,7 +50,7 @@ class DbImpl::Ingest {
 
   // All that the ingest has so far becomes visible.
   Status Install() {
-    DLSM_RETURN_IF_ERROR(turn_.Await());
+    DLSM_RETURN_IF_ERROR(turn_.Await([this] { return db_->fence_.status(); }));
     for (size_t i = 0; i < parts_.size(); ++i) {
       Part& part = parts_[i];
       // The tables are the shard's from here on.
@@ -71,6 +74,9 @@ class DbImpl::Ingest {
   static constexpr uint64_t kBytesBetweenLooks = uint64_t{1} << 20;
 
   Status Add(const Slice& key, const Slice& value) {
+    // A source may take its time, and another process take the database over meanwhile.
+    if (db_->fence_.raised()) [[unlikely]]
+      return db_->fence_.status();
     DLSM_RETURN_IF_ERROR(Check(key, value));
     if (job_ == nullptr || IsBehindShard(key)) {
       DLSM_RETURN_IF_ERROR(EndPart());
@@ -112,6 +118,7 @@ class DbImpl::Ingest {
 
   void BeginPart(const Slice& key) {
     shard_ = &db_->ShardOf(key);
+    under_way_.emplace(&shard_->background());
     job_ = std::make_unique<IngestJob>(shard_->tables(), turn_.number(parts_.size()),
                                        TableBytesMax(db_->options_),
                                        [shard = shard_] { return shard->tree().NewTableNumber(); });
@@ -124,6 +131,8 @@ class DbImpl::Ingest {
     DLSM_RETURN_IF_ERROR(shard_->Named(job_->Release(&part.tables)));
     part.bytes = job_->bytes_written();
     job_.reset();
+    under_way_.reset();
+    NoteKeepers(part.tables, /*snapshots=*/{});
     parts_.push_back(std::move(part));
     return Status::OK();
   }
@@ -141,7 +150,8 @@ class DbImpl::Ingest {
 
   DbImpl* const db_;
   const IngestTurns::Turn turn_;
-  Shard* shard_ = nullptr;  // Of the present part.
+  Shard* shard_ = nullptr;                               // Of the present part.
+  std::optional<Background::IngestUnderWay> under_way_;  // As long as there is a job.
   std::unique_ptr<IngestJob> job_;
   std::vector<Part> parts_;  // In the order of shards.
   std::string last_;

@@ -15,6 +15,7 @@
 #include "dLSM/db.h"
 #include "dLSM/iterator.h"
 #include "dLSM/sorted_source.h"
+#include "db/handle/ingest_turns.h"
 #include "db/test/follower_testing.h"
 #include "db/test/map_source_testing.h"
 #include "db/test/test_database_testing.h"
@@ -462,6 +463,19 @@ TEST_F(IngestTest, FollowersSeeIt) {
   ListSource source({"a"});
   EXPECT_TRUE(follower->IngestSorted(&source, nullptr).IsNotSupported());
   EXPECT_OK(follower->Close());
+}
+
+TEST(IngestTurnsTest, EndBeforeWritesHaveNoMoreNumbers) {
+  IngestTurns turns;
+  const Sequencer fresh(0);
+  const IngestTurns::Turn first(&turns, fresh, 1);
+  EXPECT_OK(first.CheckNumbers(1));
+  const IngestTurns::Turn second(&turns, fresh, 256);
+  EXPECT_GT(second.number(0), first.number(0));
+  IngestTurns others;
+  const Sequencer old(IngestTurns::kNumberMax - 1);
+  const IngestTurns::Turn last(&others, old, 1);
+  EXPECT_TRUE(last.CheckNumbers(1).IsNotSupported());
 }
 
 TEST_F(IngestTest, LevelZeroStopsNobodyWhileLoading) {

@@ -173,7 +173,13 @@ Tree::SwitchResult Tree::Switch(size_t bytes, size_t immutables_max) {
 // The memtable is switched though it may be empty: its end says where the tables belong.
 Status Tree::SwitchForIngest(SequenceNumber number, std::vector<TableRef> tables,
                              uint64_t* memtable) {
+  // Writers take numbers meanwhile, and this thread may be held up.
+  constexpr SequenceNumber kNumbersLeft = SequenceNumber{1} << 24;
   port::MutexLock lock(mutex_);
+  if (epochs_->sequencer().Now().next + kNumbersLeft > number) {
+    return Status::Busy("there were too many writes beside the ingest",
+                        "ingest it again, in smaller parts, or while less is written");
+  }
   std::shared_ptr<Memtable> fresh = NextMemtableLocked();
   if (fresh == nullptr) return OutOfMemtableMemory("nothing was ingested");
   fresh->set_log_from(CompleteInLog());

@@ -137,7 +137,8 @@ class Tree {
   // what the memtable and those before it have is older than the tables, and all that is written
   // from now on is newer. *memtable is the number of that memtable: when it is flushed the tables
   // are installed with it, in front of its own. Until then ReadView::awaits is set. Busy, and
-  // nothing has changed, if the process has no memory for the next memtable.
+  // nothing has changed, if the process has no memory for the next memtable, or writes have come
+  // too near to `number`.
   Status SwitchForIngest(SequenceNumber number, std::vector<TableRef> tables, uint64_t* memtable)
       LOCKS_EXCLUDED(mutex_);
   // Takes the tables back that were to be installed with this memtable. Returns false if they have

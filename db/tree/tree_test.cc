@@ -80,6 +80,60 @@ class TreeTest : public testing::Test {
   Tree tree_{kMemtableBytes, Bytewise(), Manifest(), TwoLevels(), &store_, &epochs_};
 };
 
+// Fails if ingested tables do not wait for the memtable that they follow, or lie behind its tables,
+// or if numbers do not go on behind theirs.
+TEST_F(TreeTest, IngestedTablesEnterWithTheMemtableBeforeThem) {
+  const std::shared_ptr<Memtable> older = PutAndTake("key");
+  Put("key");
+  constexpr SequenceNumber kNumber = SequenceNumber{1} << 30;
+  const TableRef ingested = NewTable("key", kNumber);
+  uint64_t memtable = 0;
+  ASSERT_OK(tree_.SwitchForIngest(kNumber, {ingested}, &memtable));
+  Put("key");
+  EXPECT_GT(epochs_.sequencer().Now().next, kNumber + 1);
+  EXPECT_EQ(tree_.views().Current()->awaits, kNumber);
+  EXPECT_FALSE(tree_.views().Current()->Complete(kNumber));
+  EXPECT_TRUE(tree_.views().Current()->Complete(kNumber - 1));
+  const std::shared_ptr<Memtable> before = tree_.TakeForFlush();
+  EXPECT_EQ(before->number(), memtable);
+  EXPECT_LT(before->cut(), kNumber);
+  const TableRef of_before = NewTable("key", 2);
+  ASSERT_OK(tree_.InstallFlush(before, {of_before}));
+  EXPECT_THAT(Level0(), testing::IsEmpty()) << "an older memtable is not flushed yet";
+  const TableRef of_older = NewTable("key", 1);
+  ASSERT_OK(tree_.InstallFlush(older, {of_older}));
+  EXPECT_THAT(Level0(),
+              testing::ElementsAre(ingested->number(), of_before->number(), of_older->number()));
+  EXPECT_EQ(tree_.views().Current()->awaits, 0u);
+  std::vector<TableRef> withdrawn;
+  EXPECT_FALSE(tree_.WithdrawIngest(memtable, &withdrawn)) << "they are there";
+}
+
+TEST_F(TreeTest, WithdrawnTablesAreNeverInstalled) {
+  Put("key");
+  constexpr SequenceNumber kNumber = SequenceNumber{1} << 30;
+  uint64_t memtable = 0;
+  ASSERT_OK(tree_.SwitchForIngest(kNumber, {NewTable("key", kNumber)}, &memtable));
+  std::vector<TableRef> withdrawn;
+  EXPECT_TRUE(tree_.WithdrawIngest(memtable, &withdrawn));
+  EXPECT_EQ(withdrawn.size(), 1u);
+  EXPECT_EQ(tree_.views().Current()->awaits, 0u);
+  const std::shared_ptr<Memtable> before = tree_.TakeForFlush();
+  const TableRef of_before = NewTable("key", 1);
+  ASSERT_OK(tree_.InstallFlush(before, {of_before}));
+  EXPECT_THAT(Level0(), testing::ElementsAre(of_before->number()));
+}
+
+// Fails if tables get a number that writes have reached: they would hide what is newer.
+TEST_F(TreeTest, RefusesIngestsThatWritesHaveCaughtUpWith) {
+  Put("key");
+  const SequenceNumber near = epochs_.sequencer().Now().next + 1000;
+  uint64_t memtable = 0;
+  EXPECT_TRUE(tree_.SwitchForIngest(near, {NewTable("key", near)}, &memtable).IsBusy());
+  EXPECT_EQ(tree_.Memtables().immutable, 0u);
+  EXPECT_EQ(epochs_.sequencer().Now().next, near - 1000);
+}
+
 // Fails if an empty memtable is switched, a full set of memtables grows, or a switch goes unseen.
 TEST_F(TreeTest, SwitchesWhatHoldsSomething) {
   EXPECT_EQ(SwitchAny(), Tree::SwitchResult::kNotNeeded);

@@ -135,16 +135,20 @@ class DB {
   // who has millions of them writes several batches.
   virtual Status Write(const WriteOptions& options, WriteBatch* updates) = 0;
   // Loads a sorted stream: its entries become tables without passing memtables and log. They may
-  // overlap what is there, and are newer than all that was written before they become visible: in
-  // each shard all of them at once, in all shards when the call returns. Then they are as safe as
-  // what was flushed. Streams that are ingested at the same time become visible in the order in
-  // which the calls began. Readers and writers go on meanwhile; in the end iterators, MultiGet()
-  // and GetSnapshot() wait for a flush of what was written last. Followers see the entries with the
+  // overlap what is there. In each shard all of them have one place among the writes, a moment
+  // during the call: what was written before is older, what is written after is newer. Snapshots
+  // and iterators from before do not change. Those made later, and MultiGet(), see all of the
+  // entries in the shard or none; Get() may not see them before the call returns. Then they are as
+  // safe as what was flushed. Streams that are ingested at the same time become visible in the
+  // order in which the calls began. Readers and writers go on meanwhile; in the end making an
+  // iterator or a snapshot, and MultiGet(), wait for a flush of what was written last, or, if that
+  // fails, for the end of the call. Followers see the entries with the
   // next publication. The source may use the database, but ingest nothing. *entries, which may be
   // null, gets their number.
   //   InvalidArgument   a key is not behind the one before; a key or a value is too long; a key is
   //                     another compute node's. The error names the entry.
-  //   Busy              the memory nodes have no room, or flushes and merges do not get on
+  //   Busy              the memory nodes have no room, flushes and merges do not get on, or there
+  //                     were more than a thousand million writes beside it
   // And the error of the source. Nothing is visible after an error, but where it says which shards
   // have their entries.
   virtual Status IngestSorted(SortedSource* source, uint64_t* entries) = 0;
