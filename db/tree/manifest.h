@@ -51,8 +51,9 @@ struct TableNode {
 struct Manifest {
   static constexpr uint32_t kNodesMax = 1024;
   // Half of what there are (sequencer.h): a million writes a second do not get there in a thousand
-  // years, and ingests end at half of it (ingest_turns.h). So what is beyond is damage, and a handle that opens the database has as many left. Numbers
-  // that ran out would run into the memtable's epoch.
+  // years, and ingests end at half of it (ingest_turns.h). So what is beyond is damage, and a
+  // handle that opens the database has as many left. Numbers that ran out would run into the
+  // memtable's epoch.
   static constexpr SequenceNumber kLastSequenceMax = (uint64_t{1} << 55) - 1;
 
   std::string comparator_name;
