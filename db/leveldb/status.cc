@@ -13,7 +13,7 @@
 namespace leveldb {
 namespace {
 
-constexpr size_t kHeaderBytes = 5;  // See Status::state_.
+constexpr size_t kStateHeaderBytes = 5;  // See Status::state_.
 
 uint32_t MessageBytes(const char* state) {
   uint32_t bytes;
@@ -27,15 +27,15 @@ Status::Status(Code code, const Slice& msg, const Slice& msg2) {
   std::string message = msg.ToString();
   if (!msg2.empty()) message += ": " + msg2.ToString();
   const auto bytes = static_cast<uint32_t>(message.size());
-  char* const state = new char[kHeaderBytes + bytes];
+  char* const state = new char[kStateHeaderBytes + bytes];
   std::memcpy(state, &bytes, sizeof(bytes));
   state[4] = static_cast<char>(code);
-  std::memcpy(state + kHeaderBytes, message.data(), bytes);
+  std::memcpy(state + kStateHeaderBytes, message.data(), bytes);
   state_ = state;
 }
 
 const char* Status::CopyState(const char* s) {
-  const size_t bytes = kHeaderBytes + MessageBytes(s);
+  const size_t bytes = kStateHeaderBytes + MessageBytes(s);
   char* const copy = new char[bytes];
   std::memcpy(copy, s, bytes);
   return copy;
@@ -67,7 +67,7 @@ std::string Status::ToString() const {
       text = "Unknown code(" + std::to_string(static_cast<int>(code())) + "): ";
       break;
   }
-  return text.append(state_ + kHeaderBytes, MessageBytes(state_));
+  return text.append(state_ + kStateHeaderBytes, MessageBytes(state_));
 }
 
 }  // namespace leveldb

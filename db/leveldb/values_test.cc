@@ -27,7 +27,8 @@ TEST(LevelDbStatusTest, CopiesMovesAndTells) {
   EXPECT_EQ(copy.ToString(), "NotFound: custom NotFound status message");
   EXPECT_EQ(moved.ToString(), copy.ToString());
   leveldb::Status other = leveldb::Status::IOError("a", "b");
-  other = other;
+  const leveldb::Status& itself = other;
+  other = itself;
   EXPECT_EQ(other.ToString(), "IO error: a: b");
   other = copy;
   EXPECT_TRUE(other.IsNotFound());

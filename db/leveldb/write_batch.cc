@@ -12,7 +12,7 @@ namespace leveldb {
 namespace {
 
 constexpr size_t kCountOffset = 8;
-constexpr size_t kHeaderBytes = 12;
+constexpr size_t kBatchHeaderBytes = 12;
 constexpr char kDeletion = 0;
 constexpr char kValue = 1;
 
@@ -32,7 +32,7 @@ WriteBatch::Handler::~Handler() = default;
 WriteBatch::WriteBatch() { Clear(); }
 WriteBatch::~WriteBatch() = default;
 
-void WriteBatch::Clear() { rep_.assign(kHeaderBytes, '\0'); }
+void WriteBatch::Clear() { rep_.assign(kBatchHeaderBytes, '\0'); }
 
 size_t WriteBatch::ApproximateSize() const { return rep_.size(); }
 
@@ -51,15 +51,15 @@ void WriteBatch::Delete(const Slice& key) {
 
 void WriteBatch::Append(const WriteBatch& source) {
   // The batch may be its own source.
-  const size_t bytes = source.rep_.size() - kHeaderBytes;
+  const size_t bytes = source.rep_.size() - kBatchHeaderBytes;
   const uint32_t updates = CountOf(source.rep_);
-  rep_.append(source.rep_, kHeaderBytes, bytes);
+  rep_.append(source.rep_, kBatchHeaderBytes, bytes);
   AddToCount(&rep_, updates);
 }
 
 Status WriteBatch::Iterate(Handler* handler) const {
-  if (rep_.size() < kHeaderBytes) return Status::Corruption("a batch has no header");
-  dlsm::Slice rest(rep_.data() + kHeaderBytes, rep_.size() - kHeaderBytes);
+  if (rep_.size() < kBatchHeaderBytes) return Status::Corruption("a batch has no header");
+  dlsm::Slice rest(rep_.data() + kBatchHeaderBytes, rep_.size() - kBatchHeaderBytes);
   uint32_t found = 0;
   while (!rest.empty()) {
     const char type = rest[0];
