@@ -13,13 +13,14 @@
 #include "dLSM/write_batch.h"
 #include "db/index/index_testing.h"
 #include "db/test/test_database_testing.h"
+#include "util/named_testing.h"
 
 namespace dlsm {
 namespace {
 
 using testing::HasSubstr;
 
-class IndexedDBTest : public testing::TestWithParam<IndexUpkeep> {
+class IndexedDBTest : public testing::TestWithParam<Named<IndexUpkeep>> {
  protected:
   IndexedDBTest() {
     static int number = 0;
@@ -42,10 +43,9 @@ class IndexedDBTest : public testing::TestWithParam<IndexUpkeep> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Upkeep, IndexedDBTest,
-                         testing::Values(IndexUpkeep::kEager, IndexUpkeep::kLazy),
-                         [](const auto& upkeep) {
-                           return upkeep.param == IndexUpkeep::kEager ? "Eager" : "Lazy";
-                         });
+                         testing::Values(Named<IndexUpkeep>{"Eager", IndexUpkeep::kEager},
+                                         Named<IndexUpkeep>{"Lazy", IndexUpkeep::kLazy}),
+                         NameOf<IndexUpkeep>);
 
 TEST_P(IndexedDBTest, FindsRecordsByWords) {
   Open();
@@ -244,8 +244,8 @@ TEST_P(IndexedDBTest, WrongArgumentsSaySo) {
   };
   const IndexDefinition words = WordIndex(GetParam());
   EXPECT_TRUE(open({words, words}, {}).IsInvalidArgument());
-  EXPECT_TRUE(open({{"", WordsOf, GetParam()}}, {}).IsInvalidArgument());
-  EXPECT_TRUE(open({{"no function", nullptr, GetParam()}}, {}).IsInvalidArgument());
+  EXPECT_TRUE(open({{"", WordsOf, IndexUpkeep::kEager}}, {}).IsInvalidArgument());
+  EXPECT_TRUE(open({{"no function", nullptr, IndexUpkeep::kEager}}, {}).IsInvalidArgument());
   IndexedDBOptions options;
   options.prefix.clear();
   EXPECT_TRUE(open({words}, options).IsInvalidArgument());
