@@ -12,19 +12,31 @@
 
 namespace dlsm {
 
-[[gnu::noinline]] void SetLimits(const ReadOptions& options, TableReadOptions* read_options) {
-  read_options->limited = true;
-  read_options->local = options.read_tier != kReadAllTier;
-  if (options.deadline != kNoDeadline) read_options->deadline = options.deadline;
+namespace {
+
+[[gnu::noinline]] TableReadOptions WithLimits(TableReadOptions read_options,
+                                              const ReadOptions& options) {
+  read_options.limited = true;
+  read_options.local = options.read_tier != kReadAllTier;
+  if (options.deadline != kNoDeadline) read_options.deadline = options.deadline;
+  return read_options;
 }
+
+// Both at once: most reads have neither.
+bool HasLimits(const ReadOptions& options) {
+  static_assert(kReadAllTier == 0 && kNoDeadline.time_since_epoch().count() == 0);
+  return (options.deadline.time_since_epoch().count() | options.read_tier) != 0;
+}
+
+}  // namespace
 
 TableReadOptions TableReadOptionsFor(const Options& database_options, const ReadOptions& options) {
   TableReadOptions read_options;
   read_options.verify_checksums = options.verify_checksums || database_options.paranoid_checks;
   read_options.fill_cache = options.fill_cache;
   read_options.timeout = std::chrono::milliseconds(database_options.operation_timeout_ms);
-  if (options.read_tier != kReadAllTier || options.deadline != kNoDeadline) [[unlikely]]
-    SetLimits(options, &read_options);
+  if (HasLimits(options)) [[unlikely]]
+    return WithLimits(read_options, options);
   return read_options;
 }
 
@@ -99,6 +111,26 @@ bool PointReader::AskMemtables(const ReadView& view, const LookupKey& key,
   return AskMemtablesHere(view, key, counts, result);
 }
 
+[[gnu::always_inline]] inline PointReader::TableAnswer PointReader::AskTableHere(
+    const Table& table, bool filtered, const LookupKey& key, const TableReadOptions& options,
+    const Statistics::Mine& counts, TableProbe* probe, LookupResult* result) const {
+  // All that it may have of the key is hidden. A table behind it may have been merged from newer
+  // ones.
+  if (table.meta().sequence_max < result->hidden_below) [[unlikely]]
+    return TableAnswer::kAbsent;
+  if (!table.reader().Find(key, filtered, probe)) {
+    counts.Add(Ticker::kFilterUseful);
+    return TableAnswer::kAbsent;
+  }
+  // A table that was asked before, and did not have the key, may have left what it looked at.
+  result->holder.reset();
+  if (!AskCache(table, key, *probe, options, counts, result)) return TableAnswer::kFetch;
+  counts.Add(Ticker::kTableProbes);
+  if (result->state != LookupState::kAbsent) return TableAnswer::kEnded;
+  counts.Add(Ticker::kTableProbesUseless);
+  return TableAnswer::kAbsent;
+}
+
 Status PointReader::AskTables(const ReadView& view, const LookupKey& key,
                               const TableReadOptions& options, const Statistics::Mine& counts,
                               LookupResult* result) const {
@@ -110,7 +142,7 @@ Status PointReader::AskTables(const ReadView& view, const LookupKey& key,
       table.reader().ApproachFurther(key, probe);
       PrefetchPage(probe->span, options);
     }
-    const TableAnswer answer = AskTable(table, filtered, key, options, counts, probe, result);
+    const TableAnswer answer = AskTableHere(table, filtered, key, options, counts, probe, result);
     if (answer != TableAnswer::kFetch) return answer == TableAnswer::kAbsent;
     status = FetchRecord(table, key, *probe, options, counts, result);
     return status.ok() && result->state == LookupState::kAbsent;
@@ -147,21 +179,7 @@ PointReader::TableAnswer PointReader::AskTable(const Table& table, bool filtered
                                                const TableReadOptions& options,
                                                const Statistics::Mine& counts, TableProbe* probe,
                                                LookupResult* result) const {
-  // All that it may have of the key is hidden. A table behind it may have been merged from newer
-  // ones.
-  if (table.meta().sequence_max < result->hidden_below) [[unlikely]]
-    return TableAnswer::kAbsent;
-  if (!table.reader().Find(key, filtered, probe)) {
-    counts.Add(Ticker::kFilterUseful);
-    return TableAnswer::kAbsent;
-  }
-  // A table that was asked before, and did not have the key, may have left what it looked at.
-  result->holder.reset();
-  if (!AskCache(table, key, *probe, options, counts, result)) return TableAnswer::kFetch;
-  counts.Add(Ticker::kTableProbes);
-  if (result->state != LookupState::kAbsent) return TableAnswer::kEnded;
-  counts.Add(Ticker::kTableProbesUseless);
-  return TableAnswer::kAbsent;
+  return AskTableHere(table, filtered, key, options, counts, probe, result);
 }
 
 Status PointReader::AskRecord(const Table& table, const LookupKey& key, const TableProbe& probe,

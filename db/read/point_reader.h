@@ -29,9 +29,6 @@
 
 namespace dlsm {
 
-// Sets the limits of a read.
-void SetLimits(const ReadOptions& options, TableReadOptions* read_options);
-
 // How a read with `options` reads tables, in a database of these `database_options`.
 TableReadOptions TableReadOptionsFor(const Options& database_options, const ReadOptions& options);
 
@@ -96,6 +93,10 @@ class PointReader {
   // AskMemtables(), for Get(): without a call, which costs 22 instructions.
   bool AskMemtablesHere(const ReadView& view, const LookupKey& key, const Statistics::Mine& counts,
                         LookupResult* result) const;
+  // AskTable(), for Get(), likewise.
+  TableAnswer AskTableHere(const Table& table, bool filtered, const LookupKey& key,
+                           const TableReadOptions& options, const Statistics::Mine& counts,
+                           TableProbe* probe, LookupResult* result) const;
   // The end of step 1, in a version with range tombstones.
   static void AskTombstones(const Version& version, const LookupKey& key, LookupResult* result);
   // Get() with options that are limited.
