@@ -12,19 +12,31 @@
 
 namespace dlsm {
 
-[[gnu::noinline]] void SetLimits(const ReadOptions& options, TableReadOptions* read_options) {
-  read_options->limited = true;
-  read_options->local = options.read_tier != kReadAllTier;
-  if (options.deadline != kNoDeadline) read_options->deadline = options.deadline;
+namespace {
+
+[[gnu::noinline]] TableReadOptions WithLimits(TableReadOptions read_options,
+                                              const ReadOptions& options) {
+  read_options.limited = true;
+  read_options.local = options.read_tier != kReadAllTier;
+  if (options.deadline != kNoDeadline) read_options.deadline = options.deadline;
+  return read_options;
 }
+
+// Both at once: most reads have neither.
+bool HasLimits(const ReadOptions& options) {
+  static_assert(kReadAllTier == 0 && kNoDeadline.time_since_epoch().count() == 0);
+  return (options.deadline.time_since_epoch().count() | options.read_tier) != 0;
+}
+
+}  // namespace
 
 TableReadOptions TableReadOptionsFor(const Options& database_options, const ReadOptions& options) {
   TableReadOptions read_options;
   read_options.verify_checksums = options.verify_checksums || database_options.paranoid_checks;
   read_options.fill_cache = options.fill_cache;
   read_options.timeout = std::chrono::milliseconds(database_options.operation_timeout_ms);
-  if (options.read_tier != kReadAllTier || options.deadline != kNoDeadline) [[unlikely]]
-    SetLimits(options, &read_options);
+  if (HasLimits(options)) [[unlikely]]
+    return WithLimits(read_options, options);
   return read_options;
 }
 
@@ -117,27 +129,6 @@ Status PointReader::AskTables(const ReadView& view, const LookupKey& key,
   };
   const uint64_t excluded = view.version->ForEachCandidate(key, visit, habit.finds());
   habit.Note(result->state != LookupState::kAbsent);
-  if (excluded > 0) counts.Add(Ticker::kFilterUseful, excluded);
-  return status;
-}
-
-// Apart from AskTables(), which pays nothing for it.
-[[gnu::noinline]] Status PointReader::GetWithinLimits(const ReadView& view, const LookupKey& key,
-                                                      const TableReadOptions& options,
-                                                      const Statistics::Mine& counts,
-                                                      LookupResult* result) const {
-  DLSM_RETURN_IF_ERROR(options.CheckDeadline());
-  if (AskMemtables(view, key, counts, result)) return Status::OK();
-  Status status;
-  const auto visit = [&](const Table& table, bool filtered, TableProbe* probe) {
-    status = table.reader().MakeReady(options);
-    if (!status.ok()) return false;
-    const TableAnswer answer = AskTable(table, filtered, key, options, counts, probe, result);
-    if (answer != TableAnswer::kFetch) return answer == TableAnswer::kAbsent;
-    status = FetchRecord(table, key, *probe, options, counts, result);
-    return status.ok() && result->state == LookupState::kAbsent;
-  };
-  const uint64_t excluded = view.version->ForEachCandidate(key, visit, /*finds=*/false);
   if (excluded > 0) counts.Add(Ticker::kFilterUseful, excluded);
   return status;
 }

@@ -29,9 +29,6 @@
 
 namespace dlsm {
 
-// Sets the limits of a read.
-void SetLimits(const ReadOptions& options, TableReadOptions* read_options);
-
 // How a read with `options` reads tables, in a database of these `database_options`.
 TableReadOptions TableReadOptionsFor(const Options& database_options, const ReadOptions& options);
 
@@ -98,7 +95,7 @@ class PointReader {
                         LookupResult* result) const;
   // The end of step 1, in a version with range tombstones.
   static void AskTombstones(const Version& version, const LookupKey& key, LookupResult* result);
-  // Get() with options that are limited.
+  // Get() with options that are limited: limited_get.cc.
   Status GetWithinLimits(const ReadView& view, const LookupKey& key,
                          const TableReadOptions& options, const Statistics::Mine& counts,
                          LookupResult* result) const;
