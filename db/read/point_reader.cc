@@ -153,27 +153,6 @@ Status PointReader::AskTables(const ReadView& view, const LookupKey& key,
   return status;
 }
 
-// Apart from AskTables(), which pays nothing for it.
-[[gnu::noinline]] Status PointReader::GetWithinLimits(const ReadView& view, const LookupKey& key,
-                                                      const TableReadOptions& options,
-                                                      const Statistics::Mine& counts,
-                                                      LookupResult* result) const {
-  DLSM_RETURN_IF_ERROR(options.CheckDeadline());
-  if (AskMemtables(view, key, counts, result)) return Status::OK();
-  Status status;
-  const auto visit = [&](const Table& table, bool filtered, TableProbe* probe) {
-    status = table.reader().MakeReady(options);
-    if (!status.ok()) return false;
-    const TableAnswer answer = AskTable(table, filtered, key, options, counts, probe, result);
-    if (answer != TableAnswer::kFetch) return answer == TableAnswer::kAbsent;
-    status = FetchRecord(table, key, *probe, options, counts, result);
-    return status.ok() && result->state == LookupState::kAbsent;
-  };
-  const uint64_t excluded = view.version->ForEachCandidate(key, visit, /*finds=*/false);
-  if (excluded > 0) counts.Add(Ticker::kFilterUseful, excluded);
-  return status;
-}
-
 PointReader::TableAnswer PointReader::AskTable(const Table& table, bool filtered,
                                                const LookupKey& key,
                                                const TableReadOptions& options,

@@ -99,7 +99,7 @@ class PointReader {
                            TableProbe* probe, LookupResult* result) const;
   // The end of step 1, in a version with range tombstones.
   static void AskTombstones(const Version& version, const LookupKey& key, LookupResult* result);
-  // Get() with options that are limited.
+  // Get() with options that are limited: limited_get.cc.
   Status GetWithinLimits(const ReadView& view, const LookupKey& key,
                          const TableReadOptions& options, const Statistics::Mine& counts,
                          LookupResult* result) const;
