@@ -80,5 +80,8 @@ if(DLSM_TESTS AND NOT DLSM_SANITIZE)
   add_test(NAME install
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/install_test.sh ${CMAKE_CURRENT_BINARY_DIR}
                    ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
-  set_tests_properties(install PROPERTIES LABELS install TIMEOUT 300)
+  # The recipes of doc/cookbook in C++; those in Python are run by script/python-test.
+  add_test(NAME cookbook
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/script/cookbook-test ${CMAKE_CURRENT_BINARY_DIR})
+  set_tests_properties(install cookbook PROPERTIES LABELS install TIMEOUT 300)
 endif()
