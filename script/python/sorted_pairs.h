@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/pair.h>
 
 #include <cstddef>
 #include <exception>
@@ -38,6 +37,15 @@ class SortedPairs final : public SortedSource {
 
  private:
   static constexpr size_t kPairsAtOnce = 256;
+  static constexpr const char* kNoPair = "ingest_sorted() takes pairs of a key and a value";
+
+  static std::pair<nb::object, nb::object> Divided(nb::handle pair) {
+    const nb::object items = nb::steal(PySequence_Fast(pair.ptr(), kNoPair));
+    if (!items.is_valid()) throw nb::python_error();
+    if (PySequence_Fast_GET_SIZE(items.ptr()) != 2) throw nb::type_error(kNoPair);
+    return {nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), 0)),
+            nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), 1))};
+  }
 
   bool Fetch() {
     const nb::gil_scoped_acquire with_gil;
@@ -45,8 +53,8 @@ class SortedPairs final : public SortedSource {
     next_ = 0;
     try {
       while (pairs_.size() < kPairsAtOnce && iterator_ != nb::iterator::sentinel()) {
-        const auto pair = nb::cast<std::pair<nb::object, nb::object>>(*iterator_);
-        pairs_.emplace_back(Key(pair.first), Bytes(pair.second));
+        const auto [key, value] = Divided(*iterator_);
+        pairs_.emplace_back(Key(key), Bytes(value));
         ++iterator_;
       }
     } catch (...) {
