@@ -17,6 +17,7 @@
 #include "dLSM/write_batch.h"
 #include "db/index/index_testing.h"
 #include "db/test/test_database_testing.h"
+#include "port/thread_sanitizer.h"
 #include "util/child_testing.h"
 #include "util/random.h"
 #include "util/temporary_directory_testing.h"
@@ -221,6 +222,9 @@ Options InDirectory(const std::string& directory) {
 
 // Fails if a crash tears records and entries apart.
 TEST(IndexProcess, AKilledProcessLeavesWholeIndexes) {
+  if (port::kUnderThreadSanitizer) {
+    GTEST_SKIP() << "ThreadSanitizer ends a child that starts threads";
+  }
   const TemporaryDirectory directory;
   const Options options = InDirectory(directory / "node");
   for (uint32_t round = 0; round < 3; ++round) {

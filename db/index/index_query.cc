@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kFirstBatch = 8;
 constexpr size_t kBatchMax = 64;
 // What a query remembers of stale entries before it deletes them.
-constexpr size_t kStaleMax = 64;
+constexpr size_t kStaleMax = 32;
 
 class QueryIterator final : public IndexIterator {
  public:

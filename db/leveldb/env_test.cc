@@ -16,6 +16,7 @@
 #include "leveldb/db.h"
 #include "leveldb/helpers/memenv.h"
 #include "port/mutex.h"
+#include "port/thread_sanitizer.h"
 #include "util/child_testing.h"
 #include "util/temporary_directory_testing.h"
 
@@ -163,7 +164,14 @@ TEST_F(EnvTest, RunsFunctionsInThreads) {
   calls.WaitFor(4);
 }
 
-using EnvInChildTest = EnvTest;
+class EnvInChildTest : public EnvTest {
+ protected:
+  void SetUp() override {
+    if (port::kUnderThreadSanitizer) {
+      GTEST_SKIP() << "ThreadSanitizer ends a child that starts threads";
+    }
+  }
+};
 
 // The thread of its parent's does not exist in a child.
 TEST_F(EnvInChildTest, ChildHasItsOwnThread) {

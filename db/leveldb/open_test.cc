@@ -15,6 +15,7 @@
 #include "db/test/test_database_testing.h"
 #include "leveldb/env.h"
 #include "leveldb/write_batch.h"
+#include "port/thread_sanitizer.h"
 #include "util/child_testing.h"
 
 namespace dlsm::compat {
@@ -89,7 +90,14 @@ TEST_F(OpenTest, LockedByThisProcessUnderAnyName) {
   EXPECT_EQ(Get("a"), "1");
 }
 
-using OpenInChildTest = LevelDbTest;
+class OpenInChildTest : public LevelDbTest {
+ protected:
+  void SetUp() override {
+    if (port::kUnderThreadSanitizer) {
+      GTEST_SKIP() << "ThreadSanitizer ends a child that starts threads";
+    }
+  }
+};
 
 // A handle of the parent's is of no use to a child, and to delete it there hurts nobody.
 TEST_F(OpenInChildTest, LockedByTheParentProcess) {
